@@ -20,9 +20,9 @@ from edgespec.core.draft import Drafter, Proposal, proposed
 from edgespec.core.logit_edits import LogitEdit
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.core.randomness import Randomness
-from edgespec.core.requests import StepRequest, request_prefill
+from edgespec.core.requests import Requests, StepRequest, request_prefill
 from edgespec.core.scoring import score_of
-from edgespec.core.verification import Rule
+from edgespec.core.verification import Rule, VerificationResult
 from edgespec.costs.controller import Controller
 from edgespec.errors import EdgespecError
 
@@ -133,10 +133,6 @@ def speculate(
 
     Leviathan, Kalman and Matias (2022), Algorithm 1, with a rule of `edgespec.core.verification`.
     The coupled rule needs `Coupled` randomness, and gives the tokens of `plain` with the same.
-    Candidates are scored in the same call. The correction is drawn as if there were none. If it
-    equals one of them, the distribution after it is known, and a bonus token follows.
-
-    A row that has no token is an error only where the text comes to it, as in `plain`.
 
     Arguments are those of `plain`, and:
         draft: proposes tokens.
@@ -151,22 +147,16 @@ def speculate(
     left = min(max_new_tokens, target.capacity - target.length)
     while left > 0:
         draws = randomness.at(len(text) - 1)
-        most = min(gamma.gamma(), left - 1)
-        proposal = Proposal()
-        if most:
-            proposal = (yield from proposed(draft, text, most, draws)).first(most)
+        proposal = yield from _proposal(draft, text, min(gamma.gamma(), left - 1), draws)
         candidates = _scored_candidates(candidate_model, proposal)
         start = target.length
         p = yield from score(text, proposal.tokens, candidates)
         result = rule(proposal, p, draws)
-        last = draws.categorical(result.next, result.accepted)
-        run = [*proposal.tokens[: result.accepted], last]
+        correction = draws.categorical(result.next, result.accepted)
+        run = [*proposal.tokens[: result.accepted], correction]
         rows = list(range(len(run)))  # the row of p that each token of the run was drawn from
-        correction = Candidate(result.accepted, run[-1])
-        if candidate_model is not None and correction in candidates:
-            number = candidates.index(correction)
-            target.rewind(start + len(run))
-            candidate_model.commit_candidate(number)
+        number = _commit(candidate_model, candidates, run, start)
+        if number is not None:
             rows.append(1 + len(proposal.tokens) + number)
             run.append(randomness.at(len(text) - 1 + len(run)).categorical(p[rows[-1]], 0))
         tokens, ended = _until_end(run, ends)
@@ -175,21 +165,22 @@ def speculate(
         target.rewind(start + len(tokens))
         text += tokens
         left -= len(tokens)
-        accepted = min(result.accepted, len(tokens))
         gamma.observe(len(proposal.tokens), result.evaluated, result.accepted, len(candidates))
-        yield Round(
-            tokens,
-            drafted=len(proposal.tokens),
-            evaluated=min(result.evaluated, len(tokens)),
-            accepted=accepted,
-            logits=p.logits[rows[: len(tokens)]] if logits and p.logits is not None else None,
-            candidates=len(candidates),
-            committed=int(correction in candidates and accepted < len(tokens)),
-        )
+        emitted = p.logits[rows[: len(tokens)]] if logits and p.logits is not None else None
+        yield _round(tokens, proposal, result, emitted, len(candidates), number is not None)
         if ended:
             return
         if len(tokens) < len(run):
             raise _reason(p[rows[len(tokens)]])
+
+
+def _proposal(
+    draft: Drafter, text: Sequence[int], most: int, draws: Randomness
+) -> Requests[Proposal]:
+    """At most `most` drafted tokens; the drafter is not asked for none."""
+    if not most:
+        return Proposal()
+    return (yield from proposed(draft, text, most, draws)).first(most)
 
 
 def _scored_candidates(model: CandidateModel | None, proposal: Proposal) -> Sequence[Candidate]:
@@ -201,9 +192,52 @@ def _scored_candidates(model: CandidateModel | None, proposal: Proposal) -> Sequ
     return candidates[: model.candidate_room(1 + count)]
 
 
+def _commit(
+    model: CandidateModel | None, candidates: Sequence[Candidate], run: Sequence[int], start: int
+) -> int | None:
+    """Keeps the candidate that the correction equals in the target's cache, and returns its number.
+
+    The correction is drawn as if there were no candidates. If it equals one, the distribution after
+    it is known, because candidates are scored in the same call, and a bonus token follows.
+
+    Args:
+        run: accepted tokens, then the correction.
+        start: length of the target's cache before the call.
+    """
+    correction = Candidate(len(run) - 1, run[-1])
+    if model is None or correction not in candidates:
+        return None
+    number = candidates.index(correction)
+    model.rewind(start + len(run))
+    model.commit_candidate(number)
+    return number
+
+
+def _round(
+    tokens: Sequence[int],
+    proposal: Proposal,
+    result: VerificationResult,
+    logits: LogitRows | None,
+    candidates: int,
+    committed: bool,
+) -> Round:
+    """What became of a proposal, of which an end may have cut off the last tokens."""
+    accepted = min(result.accepted, len(tokens))
+    return Round(
+        tokens,
+        drafted=len(proposal.tokens),
+        evaluated=min(result.evaluated, len(tokens)),
+        accepted=accepted,
+        logits=logits,
+        candidates=candidates,
+        committed=int(committed and accepted < len(tokens)),
+    )
+
+
 def _until_end(run: Sequence[int], ends: Ends) -> tuple[Sequence[int], bool]:
     """The tokens up to the one that ends the text, which may be an accepted one, or up to a row
-    that has no token; and whether the text ends."""
+    that has no token; and whether the text ends. Such a row is an error only where the text comes
+    to it, as in `plain`."""
     for count, token in enumerate(run):
         if token == REFUSED:
             return run[:count], False

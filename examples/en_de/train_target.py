@@ -340,15 +340,21 @@ def train(arguments: argparse.Namespace) -> None:
             save_state(work, done, optimizer)
         if done % arguments.evaluate_every == 0 or done == arguments.steps:
             model.eval()
-            english, german = zip(*(v.split("\t") for v in validation), strict=True)
-            made = translate(model, tokenizer, list(english))
-            score = sacrebleu.corpus_chrf(made, [list(german)]).score
-            bleu = sacrebleu.corpus_bleu(made, [list(german)]).score
-            row = {"step": done, "loss": validation_loss(model, valid), "chrf": score, "bleu": bleu}
-            print(json.dumps(row), flush=True)
-            for i in range(0, 60, 10):
-                print("   ", english[i], "→", made[i], flush=True)
+            row = {"step": done, "loss": validation_loss(model, valid)}
+            print(json.dumps(row | scores(model, tokenizer, validation)), flush=True)
     save_checkpoint(arguments.out, optimizer, arguments.tokenizer)
+
+
+def scores(model: Any, tokenizer: Tokenizer, validation: list[str]) -> dict[str, float]:
+    """chrF and BLEU of the model's translations of "English\tGerman" lines; prints a few."""
+    english, german = zip(*(line.split("\t") for line in validation), strict=True)
+    made = translate(model, tokenizer, list(english))
+    for i in range(0, 60, 10):
+        print("   ", english[i], "→", made[i], flush=True)
+    return {
+        "chrf": sacrebleu.corpus_chrf(made, [list(german)]).score,
+        "bleu": sacrebleu.corpus_bleu(made, [list(german)]).score,
+    }
 
 
 def _sample(corpora: dict[str, list[Pair]]) -> list[Pair]:

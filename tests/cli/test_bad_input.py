@@ -27,14 +27,8 @@ import edgespec
 from checkpoints import change_tensors, word_tokenizer, write_llama, write_noisy, write_t5
 from edgespec import EdgespecError, UsageError
 from edgespec.artifact.integrity import FileRecord, record
-from edgespec.artifact.manifest import (
-    FORMAT_VERSION,
-    MANIFEST,
-    Exported,
-    Manifest,
-    RowInvariance,
-    Variant,
-)
+from edgespec.artifact.manifest import FORMAT_VERSION, MANIFEST, Exported, Manifest, Variant
+from edgespec.artifact.measured import RowInvariance
 from edgespec.cli.main import main
 from edgespec.errors import shortened
 from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE

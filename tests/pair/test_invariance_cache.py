@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 import edgespec
 from edgespec.artifact.graph_io import DECODER
-from edgespec.artifact.manifest import Manifest, RowInvariance, read_manifest, write_manifest
+from edgespec.artifact.manifest import Manifest, read_manifest, write_manifest
+from edgespec.artifact.measured import RowInvariance
 from edgespec.cli.main import main
 from edgespec.device.device import HERE, Device
 from edgespec.device.kernels import OFF, SWITCH, installed_kernels

@@ -9,12 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
-from edgespec.artifact.manifest import (
-    TOKENIZER,
-    Manifest,
-    RowInvariance,
-    read_manifest,
-)
+from edgespec.artifact.manifest import TOKENIZER, Manifest, read_manifest
+from edgespec.artifact.measured import RowInvariance
 from edgespec.artifact.speech_format import read_speech_format
 from edgespec.chat.chat_template import read_chat_template
 from edgespec.costs.cost_model import Costs, estimated_costs
@@ -71,24 +67,20 @@ def load(
     remember: str | Path | None = None,
     corpus: Sequence[str | Path] = (),
 ) -> Pair:
-    """Opens an exported pair.
+    """Opens the pair that `edgespec export` wrote to `folder`.
 
     What is not given comes from the profile that `edgespec tune` wrote, if there is one. Where this
-    machine has not run the target before, the target's row invariance is measured first, and the
-    result is written into the folder. Steps that take long are logged to the logger "edgespec" at
-    level INFO.
+    machine has not run the target before, its row invariance is measured and written into the
+    folder first; the logger "edgespec" says so at level INFO.
 
     Args:
-        folder: written by `edgespec export`.
         threads: for each model; None takes the physical cores.
         capacity: positions that each cache holds; None takes the exporter's choice.
         target_format, draft_format: which exported variant; None takes the first.
-        provider: what runs the target, as `edgespec providers` names it; None takes what was
-            tuned, or the processor. Row invariance is measured on each.
-        draft_provider: of the draft; None takes what was tuned, or the target's if that is given.
+        provider, draft_provider: what runs each, as `edgespec providers` names it; None takes what
+            was tuned, or the processor, or for a draft the target's if that is given.
         allow_inexact: speculate even on a target that is not row-invariant; it is not measured.
-        remember: a folder where finished outputs are kept, and looked up for later drafts: the
-            newest 65 536 tokens of each tokenizer. None keeps nothing.
+        remember: a folder that keeps the newest 65 536 tokens of outputs, for later drafts.
         corpus: text files that are looked up for drafts, of at most 1 000 000 tokens.
 
     Raises:
@@ -101,8 +93,8 @@ def load(
     remembered = None if remember is None else _remembered(Path(remember), manifest)
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
-    find_invariance = known_invariance if allow_inexact else invariance_here
-    invariance = find_invariance(folder, manifest, setup.target_format, setup.device)
+    invariance_of = known_invariance if allow_inexact else invariance_here
+    invariance = invariance_of(folder, manifest, setup.target_format, setup.device)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
     parts = PairParts(
         manifest,

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgespec.artifact.manifest import Distance, Manifest
+from edgespec.artifact.manifest import Manifest
+from edgespec.artifact.measured import Distance
 from edgespec.device.device import CPU, Device, variant_title
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.opening.runtime import open_model

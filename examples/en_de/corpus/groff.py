@@ -53,70 +53,99 @@ def groff_arguments(text: str) -> list[str]:
     ]
 
 
+# Requests that begin what is no text, and the lines that end it.
+SKIPPED = {"nf": ".fi", "EX": ".EE", "TS": ".TE", "EQ": ".EN", "ig": "..", "de": "..", "de1": ".."}
+BREAKS = ("PP", "P", "LP", "HP", "RS", "RE", "sp", "TH", "Sp", "Vb", "Ve")
+FONTS = ("B", "I", "SM", "SB", "R")
+ALTERNATING_FONTS = ("BR", "RB", "IR", "RI", "BI", "IB")
+
+
+class _Page:
+    """The blocks of a page, and the words of the one that is read."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.kind = "p"
+        self.words: list[str] = []
+        self.until = ""  # what ends the lines that are no text
+        self.tag_next = False  # the next words are a tag, which ends with its line
+
+    def end(self, following: str = "p") -> None:
+        if found := " ".join(plain_groff(" ".join(self.words)).split()):
+            self.blocks.append((self.kind, found))
+        self.words.clear()
+        self.kind = following
+
+    def skips(self, line: str, request: str) -> bool:
+        """Whether a line is in what is no text."""
+        if not self.until:
+            return False
+        if line.startswith(self.until) or (self.until == ".fi" and request in ("EE", "SH")):
+            self.until = ""
+        return True
+
+    def begin(self, request: str, rest: str) -> bool:
+        """Reads a request that ends a block; whether it is one and its line may end a tag."""
+        if request in SKIPPED:
+            self.end()
+            self.until = SKIPPED[request]
+        elif request in ("SH", "SS"):
+            self.end("h")
+            self.words.append(" ".join(groff_arguments(rest)))
+            if self.words[0]:
+                self.end()
+        elif request == "IP":
+            self.end("tag")
+            self.words.extend(groff_arguments(rest)[:1])
+            self.end()
+        elif request in BREAKS:
+            self.end()
+            self.until = ".Ve" if request == "Vb" else ""
+        else:
+            return False
+        return True
+
+    def add(self, line: str, request: str, rest: str) -> bool:
+        """Reads words; whether the line has some, or is empty."""
+        if request in FONTS:
+            self.words.append(" ".join(groff_arguments(rest)))
+        elif request in ALTERNATING_FONTS:
+            self.words.append("".join(groff_arguments(rest)))
+        elif request in ("UE", "ME"):
+            self.words[-1:] = [self.words[-1] + rest] if self.words else []
+        elif request or line[:1] in (".", "'"):
+            return False
+        elif line.strip():
+            self.words.append(line)
+        else:
+            self.end()
+        return True
+
+    def end_of_line(self) -> None:
+        """A tag and a heading end with their line."""
+        if self.tag_next and self.words:
+            self.tag_next = False
+            self.end()
+        elif self.kind == "h" and self.words:
+            self.end()
+
+
 def groff_blocks(data: bytes) -> list[Block]:
     """Headings, tags and paragraphs of a page written with the man macros; none for mdoc pages."""
     text = data.decode("utf-8", "replace")
     if re.search(r"^\.(so|Dd|Sh) ", text, re.MULTILINE):
         return []
-    blocks: list[Block] = []
-    kind, words, until, tag_next = "p", [], "", False
-
-    def end(following: str = "p") -> None:
-        nonlocal kind
-        if found := " ".join(plain_groff(" ".join(words)).split()):
-            blocks.append((kind, found))
-        words.clear()
-        kind = following
-
+    page = _Page()
     for line in re.sub(r"\\\n", "", text).splitlines():
         request, _, rest = (
             line[1:].strip().partition(" ") if line[:1] in (".", "'") else ("", "", line)
         )
-        if until:
-            until = (
-                ""
-                if line.startswith(until) or (until == ".fi" and request in ("EE", "SH"))
-                else until
-            )
+        if page.skips(line, request):
             continue
-        if request in ("nf", "EX", "TS", "ig", "de", "de1", "EQ"):
-            end()
-            until = {"nf": ".fi", "EX": ".EE", "TS": ".TE", "EQ": ".EN"}.get(request, "..")
-        elif request in ("SH", "SS"):
-            end("h")
-            words.append(" ".join(groff_arguments(rest)))
-            if words[0]:
-                end()
-        elif request in ("TP", "TQ"):
-            end("tag")
-            tag_next = True
-            continue
-        elif request == "IP":
-            end("tag")
-            words.extend(groff_arguments(rest)[:1])
-            end()
-        elif request in ("PP", "P", "LP", "HP", "RS", "RE", "sp", "TH", "Sp", "Vb", "Ve"):
-            end()
-            until = ".Ve" if request == "Vb" else ""
-        elif request in ("B", "I", "SM", "SB", "R"):
-            words.append(" ".join(groff_arguments(rest)))
-        elif request in ("BR", "RB", "IR", "RI", "BI", "IB"):
-            words.append("".join(groff_arguments(rest)))
-        elif request in ("UR", "MT"):
-            continue
-        elif request in ("UE", "ME"):
-            words[-1:] = [words[-1] + rest] if words else []
-        elif not request and line[:1] not in (".", "'"):
-            if line.strip():
-                words.append(line)
-            else:
-                end()
-        else:
-            continue
-        if tag_next and words:
-            tag_next = False
-            end()
-        elif kind == "h" and words:
-            end()
-    end()
-    return blocks
+        if request in ("TP", "TQ"):
+            page.end("tag")
+            page.tag_next = True
+        elif page.begin(request, rest) or page.add(line, request, rest):
+            page.end_of_line()
+    page.end()
+    return page.blocks
