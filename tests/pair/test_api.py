@@ -17,10 +17,6 @@ from hypothesis import strategies as st
 
 import edgespec
 from checkpoints import byte_tokenizer, word_tokenizer, write_circle, write_llama, write_noisy
-from edgespec.core.distribution import Distribution
-from edgespec.core.draft import Proposal
-from edgespec.drafters.registry import OWN_DRAFT_COST, own_costs
-from edgespec.errors import EdgespecError
 from edgespec.pair.generation import StopCondition
 from edgespec.pair.tokenizer import GrowingText
 from edgespec_export.export_pair import export_pair
@@ -419,119 +415,6 @@ def test_the_counts_add_up(pair, words, rule, temperature, draft, stop):
         if draft is False:
             assert stats.drafted == 0
             assert stats.target_calls == stats.tokens
-
-
-class Wild:
-    """A caller's own drafter: any tokens, some drawn from a wide distribution."""
-
-    seconds = 0.0
-
-    def __init__(self, width: int) -> None:
-        self._distribution = Distribution(np.arange(width), np.full(width, 1 / width))
-
-    def begin(self, prompt) -> None:
-        self.begun = list(prompt)
-
-    def propose(self, text, gamma, randomness) -> Proposal:
-        tokens = [randomness.categorical(self._distribution, ahead) for ahead in range(gamma)]
-        return Proposal(tokens, [self._distribution] * gamma)
-
-
-@pytest.mark.parametrize("gamma", [3, "auto"])
-def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, gamma):
-    wild = Wild(40)
-    result = pair.generate(ENGLISH, draft=wild, gamma=gamma)
-    assert result.token_ids == pair.generate(ENGLISH, draft=False).token_ids
-    assert wild.begun == pair.encode(ENGLISH)
-    # With γ auto the clock decides whether a draft is asked at all.
-    assert gamma == "auto" or result.stats.drafted > 0
-
-
-@pytest.mark.parametrize("cost", [None, 0.0, 0.05, 5.0])
-def test_a_callers_drafter_is_not_free_unless_it_says_so(pair, cost):
-    """What it costs decides how often it is asked, never the greedy text."""
-    wild = Wild(40)
-    if cost is not None:
-        wild.cost = cost
-    result = pair.generate(ENGLISH, draft=wild, ignore_eos=True, max_new_tokens=60)
-    plain = pair.generate(ENGLISH, draft=False, ignore_eos=True, max_new_tokens=60)
-    assert result.token_ids == plain.token_ids
-    costs = own_costs(wild, pair.costs["lookup"])
-    assert costs.draft == (OWN_DRAFT_COST if cost is None else cost)
-    if cost == 5.0:  # more than any acceptance brings back
-        assert result.stats.drafted == 0
-
-
-def test_a_callers_drafter_that_costs_more_drafts_less(pair):
-    drafted = []
-    for cost in (0.0, 0.3, 0.9):
-        wild = Wild(40)
-        wild.cost = cost
-        options = {"draft": wild, "ignore_eos": True, "max_new_tokens": 60}
-        drafted.append(pair.generate(ENGLISH, **options).stats.drafted)
-    assert drafted == sorted(drafted, reverse=True)
-    assert drafted[0] > drafted[-1]
-
-
-@pytest.mark.parametrize("temperature", [0.7, 1.0])
-def test_a_seed_draws_the_same_text_again_with_a_callers_drafter(pair, temperature):
-    options = {"seed": 5, "temperature": temperature, "max_new_tokens": 40, "ignore_eos": True}
-    options |= {"gamma": 3}  # no clock has a say
-    first, second = (pair.generate(ENGLISH, draft=Wild(40), **options) for _ in range(2))
-    assert first.token_ids == second.token_ids
-    assert first.stats.drafted == second.stats.drafted
-
-
-@pytest.mark.parametrize("cost", [-1, float("nan"), float("inf"), "cheap", None])
-def test_an_impossible_cost_is_refused(pair, cost):
-    wild = Wild(40)
-    wild.cost = cost
-    with pytest.raises(edgespec.UsageError, match=r"the drafter's cost is .* a number from 0"):
-        pair.stream(ENGLISH, draft=wild)
-
-
-@pytest.mark.parametrize("rule", ["token", "block"])
-def test_a_draft_whose_distribution_lacks_its_own_token_is_refused(pair, rule):
-    class Untrue(Wild):
-        def propose(self, text, gamma, randomness) -> Proposal:
-            return Proposal([9], [Distribution(np.array([3, 4]), np.array([0.5, 0.5]))])
-
-    with pytest.raises(
-        EdgespecError, match="proposed token 9, to which its distribution q gives probability 0"
-    ):
-        pair.generate(ENGLISH, draft=Untrue(40), temperature=1.0, rule=rule)
-
-
-@pytest.mark.parametrize(
-    ("asked", "ran"),
-    [
-        ({}, ("both", "fp32", "cpu", "auto", "token")),
-        ({"draft": False}, ("none", None, None, None, None)),
-        ({"draft": "lookup", "gamma": 4}, ("lookup", None, None, 4, "token")),
-        ({"draft": "model", "temperature": 1.0}, ("model", "fp32", "cpu", "auto", "coupled")),
-        ({"draft": False, "temperature": 1.0}, ("none", None, None, None, "coupled")),
-        ({"draft": False, "temperature": 1.0, "rule": "block"}, ("none", None, None, None, None)),
-        ({"draft": Wild(40), "rule": "block"}, ("Wild", None, None, "auto", "block")),
-    ],
-    ids=["usual", "plain", "lookup", "sampled", "sampled plainly", "block plainly", "own"],
-)
-def test_a_result_names_its_settings(pair, asked, ran):
-    settings = pair.generate(ENGLISH, max_new_tokens=3, **asked).settings
-    assert settings == edgespec.Settings("fp32", "cpu", *ran)
-
-
-class Rash(Wild):
-    """Offers more than it is asked for."""
-
-    def propose(self, text, gamma, randomness) -> Proposal:
-        return super().propose(text, 30, randomness)
-
-
-def test_a_draft_that_offers_more_than_it_is_asked_for_is_cut(pair):
-    plain = pair.generate(ENGLISH, draft=False, max_new_tokens=7)
-    result = pair.generate(ENGLISH, draft=Rash(40), gamma=2, max_new_tokens=7)
-    assert result.token_ids == plain.token_ids
-    assert max(time.drafted for time in result.stats.rounds) == 2
 
 
 def test_the_draft_of_the_shipped_pair_saves_target_calls(pair):
