@@ -12,6 +12,7 @@ from edgespec.core.decode import Round
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.draft import Proposal
 from edgespec.core.model import Candidate
+from edgespec.core.requests import Score
 from edgespec.drafters.registry import OWN_DRAFT_COST, own_costs
 from edgespec.errors import EdgespecError
 from hashed_model import HashedModel, hashed_pair
