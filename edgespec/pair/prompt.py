@@ -19,8 +19,8 @@ from edgespec.artifact.chat_format import (
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.chat.chat_writer import ChatOptions, ChatWriter
 from edgespec.errors import UsageError, shortened
+from edgespec.pair.foreign.text_reader import TextReader
 from edgespec.pair.token_bound import TokenBound
-from edgespec.pair.tokenizer import tokenizer_errors
 from edgespec.tools.tool_list import Tool
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ class PromptEncoder:
         template: ChatTemplate | None = None,
     ) -> None:
         self._tokenizer = tokenizer
-        self.chat = ChatWriter(template, chat_format, [*self._special.values()], self._normalized)
+        self._reader = TextReader(tokenizer)
+        self.chat = ChatWriter(
+            template, chat_format, [*self._special.values()], self._reader.normalized
+        )
 
     def __call__(
         self,
@@ -109,7 +112,7 @@ class PromptEncoder:
             check_text(given, "the prompt")
             if not chat:
                 self._check_length(given, most)
-                encoding = _encodings([given], self._tokenizer, True)[0]
+                encoding = self._reader.encodings([given], True)[0]
                 starts = _starts(encoding, len(given))
                 return Prompt(list(encoding.ids), starts=starts, is_continued=True)
             return Prompt(self._conversation([user_message(given)], (), options, most).tokens)
@@ -124,6 +127,10 @@ class PromptEncoder:
             return self._conversation(cast(list[Message], parts), tools, options, most)
         _check_no_tools(tools)
         return Prompt(_token_ids(parts), is_continued=True)
+
+    def text_alone(self, text: str) -> list[int]:
+        """The token ids of a text that follows others, without special tokens around it."""
+        return list(self._reader.encodings([text], False)[0].ids)
 
     def _conversation(
         self,
@@ -141,7 +148,7 @@ class PromptEncoder:
 
     def _encode_chat(self, chat: ChatText) -> _Encoded:
         """The whole text in one piece, unless a message spells out a special token."""
-        encoding = _encodings([chat.text], self._tokenizer, False)[0]
+        encoding = self._reader.encodings([chat.text], False)[0]
         whole = _Encoded(list(encoding.ids), list(encoding.offsets))
         overlaps = _Overlaps(chat.contents)
         in_messages = any(
@@ -160,7 +167,7 @@ class PromptEncoder:
         texts = [chat.text[start:end] for start, end in zip(starts, ends, strict=True)]
         tokens: list[int] = []
         offsets: list[tuple[int, int]] = []
-        for number, encoding in enumerate(_encodings(texts, self._plain, False)):
+        for number, encoding in enumerate(self._plain.encodings(texts, False)):
             tokens += encoding.ids
             begin = starts[number]
             offsets += ((begin + first, begin + last) for first, last in encoding.offsets)
@@ -176,7 +183,7 @@ class PromptEncoder:
         begins = [0, *(part.stop for part in chat.contents)]
         ends = [*(part.start for part in chat.contents), len(chat.text)]
         pieces = [chat.text[begin:end] for begin, end in zip(begins, ends, strict=True)]
-        encodings = _encodings(pieces, self._tokenizer, False)
+        encodings = self._reader.encodings(pieces, False)
         for begin, piece, encoding in zip(begins, pieces, encodings, strict=True):
             for token, (start, stop) in zip(encoding.ids, encoding.offsets, strict=True):
                 if self._is_spelled_out(token, piece[start:stop]):
@@ -189,11 +196,7 @@ class PromptEncoder:
         name = self._special.get(token)
         if name is None:
             return False
-        return name in text or name in self._normalized(text)
-
-    def _normalized(self, text: str) -> str:
-        normalizer = self._tokenizer.normalizer
-        return text if normalizer is None else str(normalizer.normalize_str(text))
+        return name in text or name in self._reader.normalized(text)
 
     def _check_length(self, text: str, most: int | None) -> None:
         if most is not None:
@@ -210,11 +213,11 @@ class PromptEncoder:
         return {token: added[token].content.strip() for token in added if added[token].special}
 
     @cached_property
-    def _plain(self) -> Tokenizer:
+    def _plain(self) -> TextReader:
         """A copy of the tokenizer that takes special tokens for ordinary text."""
         plain: Tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
         plain.encode_special_tokens = True
-        return plain
+        return TextReader(plain)
 
 
 def _check_no_tools(tools: Sequence[Tool]) -> None:
@@ -233,12 +236,6 @@ class _Overlaps:
         """Whether [start, end) shares a character with them."""
         first = bisect_right(self._ends, start)
         return first < len(self._ranges) and self._ranges[first].start < end
-
-
-def _encodings(texts: list[str], tokenizer: Tokenizer, special_tokens: bool) -> list[Encoding]:
-    """As a batch: `encode` would stop all other Python threads until it ends (the GIL)."""
-    with tokenizer_errors("the tokenizer cannot encode this text"):
-        return tokenizer.encode_batch(texts, add_special_tokens=special_tokens)
 
 
 def _starts(encoding: Encoding, length: int) -> list[int]:

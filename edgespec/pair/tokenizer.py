@@ -11,6 +11,7 @@ from edgespec.artifact.manifest import TOKENIZER
 from edgespec.errors import EdgespecError, UsageError, one_line
 from edgespec.pair.foreign.quiet_panics import is_panic, quiet_panics
 from edgespec.pair.foreign.tokenizer_check import check_settings
+from edgespec.pair.foreign.tokenizer_trial import try_texts
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -38,7 +39,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     with tokenizer_errors(f"{path} is not a tokenizer"), quiet_panics():
         tokenizer = Tokenizer.from_file(str(path))
         check_settings(tokenizer)
-        tokenizer.encode("")  # a post-processor with an unknown token panics only here
+        try_texts(tokenizer)
     return tokenizer
 
 
@@ -146,10 +147,11 @@ class GrowingText:
         return list(before)
 
     def _text(self, tokens: Sequence[int]) -> str:
-        if self._hidden is None:
-            return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
-        shown = [token for token in tokens if token not in self._hidden]
-        return str(self._tokenizer.decode(shown, skip_special_tokens=False))
+        with tokenizer_errors("the tokenizer cannot decode these tokens"):
+            if self._hidden is None:
+                return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+            shown = [token for token in tokens if token not in self._hidden]
+            return str(self._tokenizer.decode(shown, skip_special_tokens=False))
 
     def _release(self, text: str) -> str:
         text = self._pending + text

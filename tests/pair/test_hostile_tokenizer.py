@@ -5,6 +5,7 @@ Rust's report of a panic does not come before the line.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -15,14 +16,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, normalizers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from edgespec.artifact import integrity
 from edgespec.artifact.manifest import MANIFEST, TOKENIZER, manifest_digest
 from edgespec.errors import EdgespecError
 from edgespec.pair.foreign.quiet_panics import quiet_panics
+from edgespec.pair.foreign.text_reader import TextReader
 from edgespec.pair.foreign.tokenizer_check import MOST_CHARACTERS, check_settings
-from edgespec.pair.tokenizer import load_tokenizer
+from edgespec.pair.foreign.tokenizer_trial import try_texts
+from edgespec.pair.prompt import PromptEncoder
+from edgespec.pair.tokenizer import GrowingText, load_tokenizer
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
 
 
@@ -174,6 +178,100 @@ def test_a_panic_is_one_line(tmp_path):
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "is not a tokenizer" in line
+
+
+def damaged_charsmap(place: int, value: int, cut: int = 0) -> dict:
+    """That of the shipped pair, with another unit in its trie, or without its end."""
+    ours = json.loads(Path("models/en-de-target/tokenizer.json").read_text())
+    steps = ours["normalizer"].get("normalizers", [ours["normalizer"]])
+    (charsmap,) = (s["precompiled_charsmap"] for s in steps if s["type"] == "Precompiled")
+    data = bytearray(base64.b64decode(charsmap))
+    if place:
+        data[4 * place : 4 * place + 4] = value.to_bytes(4, "little")
+    left = bytes(data[: len(data) - cut])
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(left).decode()}
+
+
+# What panics in tokenizers 0.23 only at some text, and is refused before any is read.
+PANICS_LATER = {
+    "a charsmap without its replacements": ("normalizer", lambda: damaged_charsmap(0, 0, 60_000)),
+    "a charsmap that leads out of its trie": (
+        "normalizer",
+        lambda: damaged_charsmap(1, 0x7FFF_FC00),
+    ),
+    "a charsmap cut inside its trie": ("normalizer", lambda: damaged_charsmap(0, 0, 100_000)),
+    "both ends stripped": ("decoder", lambda: vars_of(decoders.Strip("x", 1, 1))),
+    "two of the end stripped": ("decoder", lambda: vars_of(decoders.Strip("x", 0, 2))),
+    "stripped after others": (
+        "decoder",
+        lambda: vars_of(decoders.Sequence([decoders.Fuse(), decoders.Strip("x", 1, 1)])),
+    ),
+    "nothing put before a text that is composed": (
+        "normalizer",
+        lambda: vars_of(normalizers.Sequence([normalizers.Prepend(""), normalizers.NFKC()])),
+    ),
+    "nothing replaced in a text that is composed": (
+        "normalizer",
+        lambda: vars_of(normalizers.Sequence([normalizers.Replace("", "x"), normalizers.NFKC()])),
+    ),
+    "pieces of no length": ("pre_tokenizer", lambda: {"type": "FixedLength", "length": 0}),
+}
+
+
+def vars_of(part) -> dict:
+    return json.loads(part.__getstate__())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Rust writes elsewhere on Windows")
+@pytest.mark.parametrize(("part", "make"), PANICS_LATER.values(), ids=PANICS_LATER)
+def test_what_would_panic_at_some_text_is_refused_at_once(part, make, tmp_path, capfd):
+    folder = written(tmp_path, of_bytes())
+    data = json.loads((folder / TOKENIZER).read_text())
+    (folder / TOKENIZER).write_text(json.dumps({**data, part: make()}))
+    for read in (load_tokenizer, lambda folder: read_tokenizer_json(folder / TOKENIZER)):
+        with pytest.raises(EdgespecError, match="is not a tokenizer") as refused:
+            read(folder)
+        assert len(str(refused.value).splitlines()) == 1
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Rust writes elsewhere on Windows")
+def test_a_text_at_which_a_regular_expression_panics_is_one_line(capfd):
+    """Where the expression matches nothing, and another step follows: only at "é" here."""
+    steps = [normalizers.Replace(Regex("(?=é)"), "x"), normalizers.NFKC()]
+    tokenizer = of_bytes(normalizers.Sequence(steps))
+    check_settings(tokenizer)
+    try_texts(tokenizer)
+    encoder = PromptEncoder(tokenizer, None)
+    assert encoder("ab", False).tokens == [65, 66]
+    reads = (lambda: encoder("é", False), lambda: encoder.text_alone("é"))
+    normalized = TextReader(tokenizer).normalized
+    for read in (*reads, lambda: normalized("é")):
+        with pytest.raises(EdgespecError, match="cannot encode this text") as failed:
+            read()
+        assert len(str(failed.value).splitlines()) == 1
+    assert capfd.readouterr().err == ""
+
+
+def test_decoders_and_normalizers_of_published_tokenizers_are_taken():
+    for name in ("smollm2-draft", "en-de-target"):
+        load_tokenizer(Path("models") / name)
+    metaspace = of_bytes(decoder=decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 1, 0)]))
+    metaspace.pre_tokenizer = pre_tokenizers.FixedLength(3)
+    check_settings(metaspace)
+    try_texts(metaspace)
+
+
+class UnableTokenizer:
+    """Decodes no tokens: its panic is Rust's by name."""
+
+    def decode(self, tokens, skip_special_tokens):
+        raise PanicException("index out of bounds")
+
+
+def test_a_panic_while_tokens_are_decoded_is_an_error_of_one_line():
+    with pytest.raises(EdgespecError, match=r"cannot decode these tokens .index out of bounds"):
+        GrowingText(UnableTokenizer()).add(1)
 
 
 class PanicException(BaseException):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgespec.errors import shortened
+from edgespec.pair.foreign.charsmap import check_charsmap
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -25,7 +26,8 @@ def check_settings(tokenizer: Tokenizer) -> None:
     """Checks a tokenizer that has read no text yet.
 
     Raises:
-        ValueError: it cuts or pads texts, chooses at random, or makes them much longer.
+        ValueError: it cuts or pads texts, chooses at random, makes them much longer, or panics at
+            some texts.
     """
     for name in ("truncation", "padding"):
         if getattr(tokenizer, name) is not None:
@@ -39,6 +41,7 @@ def check_settings(tokenizer: Tokenizer) -> None:
             if len(steps) > MOST_STEPS:
                 raise ValueError(f"it has {len(steps)} steps; the limit is {MOST_STEPS}")
             _check_growth(steps)
+            _check_panics(steps)
 
 
 def _steps(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -63,6 +66,18 @@ def _check_growth(steps: Sequence[Mapping[str, Any]]) -> None:
             for later in steps[index:]:
                 if later.get("type") == "Replace":
                     text = _replaced(text, later, limit)
+
+
+def _check_panics(steps: Sequence[Mapping[str, Any]]) -> None:
+    """Looks for what tokenizers reads beyond its end, at texts that may come at any time."""
+    for step in steps:
+        if step.get("type") == "Precompiled":
+            check_charsmap(step["precompiled_charsmap"])
+        # A decoder that strips both ends counts the same character twice (tokenizers 0.23).
+        if step.get("type") == "Strip" and (
+            step.get("stop", 0) > 1 or (step.get("start") and step.get("stop"))
+        ):
+            raise ValueError(f"its step {shortened(dict(step))} fails at short texts")
 
 
 def _replaced(text: str, step: Mapping[str, Any], limit: int) -> str:

@@ -61,8 +61,7 @@ def _split(
         tokens = _encode(engine, f"{prompt}{text}")
         count = min(len(before.tokens), len(tokens) - 1)
         return Prompt(tokens[:count]), tokens[count:]
-    encoding = engine.parts.tokenizer.encode_batch([text], add_special_tokens=False)[0]
-    return before, list(encoding.ids)
+    return before, engine.encoder.text_alone(text)
 
 
 def _encode(engine: TextEngine, text: str | Sequence[int]) -> list[int]:

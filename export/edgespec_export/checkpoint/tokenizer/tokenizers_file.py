@@ -10,6 +10,7 @@ from tokenizers.models import BPE
 from edgespec.errors import EdgespecError, one_line, shortened
 from edgespec.pair.foreign.quiet_panics import quiet_panics
 from edgespec.pair.foreign.tokenizer_check import check_settings
+from edgespec.pair.foreign.tokenizer_trial import try_texts
 from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.tokenizer.auto_tokenizer import auto_tokenizer, built_tokenizer
@@ -81,7 +82,7 @@ def read_tokenizer_json(path: Path) -> Tokenizer:
             tokenizer.no_padding()
             _choose_nothing_at_random(tokenizer)
             check_settings(tokenizer)
-            tokenizer.encode("")  # a post-processor with an unknown token fails only here
+            try_texts(tokenizer)
     except BaseException as error:
         if not is_tokenizer_error(error):
             raise
