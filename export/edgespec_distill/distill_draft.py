@@ -16,7 +16,6 @@ from edgespec_distill.result import Distillation
 from edgespec_distill.start import with_shape_of_start
 from edgespec_distill.work_folder import one_line_disk, recipe_of, work_folder
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
-from edgespec_export.checkpoint.source_kinds import refuse_quantized
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.families import family_of
 from edgespec_export.pairing import check_target
@@ -62,7 +61,8 @@ def distill(
     source = resolve(target)
     checkpoint = open_checkpoint(source)
     family = family_of(checkpoint.config, checkpoint.label)
-    refuse_quantized(checkpoint.config, checkpoint.weights, checkpoint.label)
+    if checkpoint.refusal is not None:
+        raise checkpoint.refusal
     check_target(checkpoint, family)
     plan = plan_for(plan, family)
     prompts = read_prompts(text, checkpoint, plan.chat)

@@ -67,7 +67,7 @@ def run_export(request: ExportRequest) -> Manifest:
         manifest = _written(request, sources, calibration, folder)
         if request.verify:
             for source, model in zip(sources, _models(manifest), strict=True):
-                check_same(source.path, folder, model, manifest.languages, request.device)
+                check_same(source, folder, model, manifest.languages, request.device)
         if request.measure:
             manifest = measured(folder, manifest, request.device)
         if request.formats.target is None:

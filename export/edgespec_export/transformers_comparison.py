@@ -10,6 +10,7 @@ from edgespec.artifact.manifest import Exported
 from edgespec.device.device import Device
 from edgespec.errors import needs_extra
 from edgespec.pair.opening.runtime import open_model
+from edgespec_export.checkpoint.sources import Source
 from edgespec_export.measure_variants import REFERENCE
 
 __all__ = ["check_same", "need_transformers"]
@@ -24,7 +25,7 @@ def need_transformers() -> None:
 
 
 def check_same(
-    source: Path, folder: Path, exported: Exported, languages: Languages | None, device: Device
+    source: Source, folder: Path, exported: Exported, languages: Languages | None, device: Device
 ) -> None:
     """Compares the float32 graphs of a model with its checkpoint; drafts that read their target
     are passed over, since transformers has no such models.
@@ -45,5 +46,5 @@ def check_same(
         _log.info("%s: not verified, it has no %s variant", exported.source, REFERENCE)
     else:
         model = open_model(folder, exported, REFERENCE, device=device, min_rows=2)
-        for graph, difference in differences(source, exported, model, languages).items():
+        for graph, difference in differences(source.path, exported, model, languages).items():
             check_difference(f"{exported.source} {REFERENCE} {graph}", difference)

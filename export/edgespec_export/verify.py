@@ -16,10 +16,8 @@ from edgespec.artifact import graph_io, manifest
 from edgespec.artifact.languages import Languages
 from edgespec.audio.sample_sound import sample_log_mel
 from edgespec.errors import EdgespecError, one_line
-from edgespec_export.checkpoint.transformers_config import (
-    from_pretrained_arguments,
-    transformers_config,
-)
+from edgespec_export.checkpoint.sources import Source
+from edgespec_export.checkpoint.transformers_config import load_original
 from edgespec_export.families import applied_settings, transformers_class
 from edgespec_export.families.bart.token_masks import MASKED
 
@@ -79,7 +77,7 @@ def differences(
         EdgespecError: transformers has no class for the family, cannot load the checkpoint, or
             finds another vocabulary size.
     """
-    reference = _reference(source, exported)
+    reference = _reference(Source(source, str(source)), exported)
     settings = reference.generation_config
     if languages is not None and languages.target and not languages.target_is_start:
         settings.forced_bos_token_id = languages.tokens[languages.target]
@@ -123,23 +121,20 @@ def differences(
     return result
 
 
-def _reference(source: Path, exported: manifest.Exported) -> Any:
+def _reference(source: Source, exported: manifest.Exported) -> Any:
     """The original in float32, in evaluation mode."""
     original = getattr(transformers, transformers_class(exported.family))
-    path, options = from_pretrained_arguments(source)
     try:
-        reference = original.from_pretrained(
-            path, config=transformers_config(source), dtype=torch.float32, **options
-        ).eval()
+        reference = load_original(original, source, torch.float32).eval()
     except Exception as error:
         reason = one_line(error)
         raise EdgespecError(
-            f"transformers cannot load {source} to verify it: {type(error).__name__}: {reason}"
+            f"transformers cannot load {source.path} to verify it: {type(error).__name__}: {reason}"
         ) from error
     vocab_size = reference.config.get_text_config().vocab_size
     if vocab_size != exported.vocab_size:
         raise EdgespecError(
-            f"transformers reads {vocab_size} tokens from {source}, the export "
+            f"transformers reads {vocab_size} tokens from {source.path}, the export "
             f"has {exported.vocab_size}"
         )
     return reference

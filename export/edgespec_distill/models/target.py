@@ -14,10 +14,7 @@ from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.seq2seq import Seq2Seq
 from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_export.checkpoint.sources import Source
-from edgespec_export.checkpoint.transformers_config import (
-    from_pretrained_arguments,
-    transformers_config,
-)
+from edgespec_export.checkpoint.transformers_config import load_original
 
 __all__ = ["open_target"]
 
@@ -32,13 +29,10 @@ def open_target(source: Source, start_token: int | None) -> GeneratingModel:
     Raises:
         EdgespecError: transformers cannot load it.
     """
-    path, options = from_pretrained_arguments(source.path)
     kind: Any = AutoModelForCausalLM if start_token is None else AutoModelForSeq2SeqLM
     device = "cuda" if torch.cuda.device_count() else "cpu"
     try:
-        config = transformers_config(source.path)
-        model = kind.from_pretrained(path, config=config, dtype=_dtype(device), **options)
-        model = model.to(device)
+        model = load_original(kind, source, _dtype(device)).to(device)
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:

@@ -20,6 +20,7 @@ from edgespec_export.checkpoint.ctranslate2.ctranslate2_whisper import (
 from edgespec_export.checkpoint.end_tokens import configured_ends, turn_end, within_vocabulary
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
+from edgespec_export.checkpoint.quantized.dequantized import dequantized
 from edgespec_export.checkpoint.safetensors_file import Safetensors
 from edgespec_export.checkpoint.source_kinds import name_adapter, refuse_adapter
 from edgespec_export.checkpoint.sources import Source
@@ -60,6 +61,8 @@ class Checkpoint:
         label: the checkpoint's name in messages.
         vocabulary: the file that lists the tokens of a draft with a reduced vocabulary, else None.
         generation: its settings for generating text, as in a `generation_config.json`.
+        refusal: why its weights cannot be read; None if they can.
+        is_as_stored: whether they are those of its files, not dequantized.
     """
 
     config: JsonObject
@@ -72,6 +75,8 @@ class Checkpoint:
     generation: JsonObject = field(default_factory=dict)
     template: ChatTemplate | None = None
     languages: Languages | None = None
+    refusal: EdgespecError | None = None
+    is_as_stored: bool = True
 
     @property
     def float32_bytes(self) -> int:
@@ -131,7 +136,9 @@ def _folder(source: Source) -> Checkpoint:
     generation_file = folder / "generation_config.json"
     generation = read_json_object(generation_file) if generation_file.is_file() else {}
     vocabulary = folder / VOCABULARY
-    weights = _weights(folder, source.label)
+    stored = _weights(folder, source.label)
+    weights, refusal = _dequantized(folder, outer, stored, source.label)
+    is_as_stored = weights is stored
     config, weights = text_part(outer, weights, source.label)
     config = _with_start_token(config, generation)
     tokenizer = _with_timestamps(load_tokenizer(folder, outer), config)
@@ -155,6 +162,8 @@ def _folder(source: Source) -> Checkpoint:
         generation=generation,
         template=template,
         languages=languages,
+        refusal=refusal,
+        is_as_stored=is_as_stored,
     )
 
 
@@ -167,6 +176,16 @@ def _weights(folder: Path, label: str) -> Weights:
         raise
     name_adapter(folder, label)
     return weights
+
+
+def _dequantized(
+    folder: Path, config: JsonObject, weights: Weights, label: str
+) -> tuple[Weights, EdgespecError | None]:
+    """The weights as numbers, and why they cannot be read so, if they are quantized."""
+    try:
+        return dequantized(folder, config, weights, label), None
+    except EdgespecError as error:  # said after an unknown family, which no other file would help
+        return weights, error
 
 
 def _within(ends: list[int | None], config: JsonObject, label: str) -> tuple[int, ...]:

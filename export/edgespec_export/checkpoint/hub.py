@@ -18,6 +18,8 @@ _SAFETENSORS = ["model.safetensors", "model.safetensors.index.json"]
 _FILES = [
     "config.json",
     "adapter_config.json",  # of a repository that is no model, to say so
+    "quant_config.json",  # of older AWQ and GPTQ
+    "quantize_config.json",
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 import ml_dtypes  # registers bfloat16 with numpy; safetensors asks for it by name
 import numpy as np
+import numpy.typing as npt
 from safetensors import safe_open
 
 from edgespec.errors import EdgespecError, one_line, shortened
@@ -27,6 +29,17 @@ _DTYPES: dict[str, type[np.generic]] = {
     "BF16": ml_dtypes.bfloat16,
     "I64": np.int64,  # of token ids; no weights are stored so
 }
+# Parts of quantized matrices.
+_STORED_DTYPES: dict[str, type[np.generic]] = {
+    **_DTYPES,
+    "I32": np.int32,
+    "U32": np.uint32,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "F8_E4M3": ml_dtypes.float8_e4m3fn,
+    "F8_E5M2": ml_dtypes.float8_e5m2,
+    "F8_E8M0": ml_dtypes.float8_e8m0fnu,
+}
 
 
 class _Record(TypedDict):
@@ -34,15 +47,21 @@ class _Record(TypedDict):
 
     dtype: str
     shape: list[int]
+    data_offsets: list[int]
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """Where and how a tensor is stored; `dtype` is safetensors' code, such as "BF16"."""
+    """Where and how a tensor is stored; `dtype` is safetensors' code, such as "BF16".
+
+    Attributes:
+        offset: of its first byte in the file.
+    """
 
     file: Path
     dtype: str
     shape: tuple[int, ...]
+    offset: int
 
 
 class Safetensors:
@@ -68,6 +87,9 @@ class Safetensors:
         """Every tensor's name, sorted."""
         return sorted(self._tensors)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The tensor's shape, from the header."""
         return self._stored(name).shape
@@ -88,6 +110,31 @@ class Safetensors:
         with _one_line_errors(stored.file), safe_open(stored.file, framework="numpy") as file:
             rows = file.get_slice(name)[start:stop]
             return np.asarray(rows, _DTYPES[stored.dtype], order="C")
+
+    def dtype(self, name: str) -> str:
+        """How the tensor is stored, as safetensors calls it: "BF16", "F8_E4M3", …"""
+        return self._stored(name).dtype
+
+    def read_part(self, name: str, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
+        """Rows of a part of a quantized matrix, as stored: whole numbers and float8, too.
+
+        The library's numpy has no float8, so the bytes are read without it.
+
+        Raises:
+            EdgespecError: no such tensor, or another dtype.
+        """
+        stored = self._stored(name)
+        dtype = _STORED_DTYPES.get(stored.dtype)
+        if dtype is None:
+            raise EdgespecError(f"{stored.file}: {name} is stored as {stored.dtype}")
+        rows, *inner = stored.shape or (1,)
+        stop = rows if stop is None else min(stop, rows)
+        row = math.prod(inner)
+        offset = stored.offset + start * row * np.dtype(dtype).itemsize
+        values = np.fromfile(stored.file, dtype, (stop - start) * row, offset=offset)
+        if values.size != (stop - start) * row:
+            raise EdgespecError(f"{stored.file}: {name} is cut off: the file changed while read")
+        return values.reshape((stop - start, *inner) if stored.shape else ())
 
     def _readable(self, name: str) -> _Stored:
         stored = self._stored(name)
@@ -127,10 +174,13 @@ def _header(path: Path) -> dict[str, _Stored]:
             pass
         with path.open("rb") as file:
             text = file.read(int.from_bytes(file.read(8), "little"))
+            data = file.tell()
         table = json.loads(text, object_pairs_hook=partial(_without_duplicates, path))
     records = cast("dict[str, _Record]", table)
     return {
-        name: _Stored(path, record["dtype"], tuple(record["shape"]))
+        name: _Stored(
+            path, record["dtype"], tuple(record["shape"]), data + record["data_offsets"][0]
+        )
         for name, record in records.items()
         if name != "__metadata__"
     }

@@ -10,7 +10,6 @@ import numpy as np
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.json_file import JsonObject
-from edgespec_export.checkpoint.source_kinds import refuse_quantized
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.families import Family, family_of
 from edgespec_export.families.config_keys import class_keys
@@ -26,12 +25,13 @@ def fitted(checkpoint: Checkpoint) -> Family:
     Transformers does the same: it ties two tensors only if they are equal or one is absent.
 
     Raises:
-        EdgespecError: the family is unknown, the weights are quantized, no token ends a text, a
+        EdgespecError: the family is unknown, the weights cannot be read, no token ends a text, a
             tensor is missing or has another shape, or a copy of the embedding differs from it; no
             family here has such a model.
     """
     family = family_of(checkpoint.config, checkpoint.label)
-    refuse_quantized(checkpoint.config, checkpoint.weights, checkpoint.label)
+    if checkpoint.refusal is not None:
+        raise checkpoint.refusal
     if not checkpoint.eos_token_ids:
         raise EdgespecError(
             f"{checkpoint.label}: names no token that ends a text (eos_token_id in its configs, "

@@ -1,0 +1,1 @@
+"""Matrices that other programs quantized, as float32."""
