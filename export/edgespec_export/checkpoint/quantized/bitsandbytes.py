@@ -67,7 +67,7 @@ class _Rows:
     def rows(self, start: int, stop: int) -> Float:
         codes = self.parts.read_part(self.weight, start, stop).astype(np.float32)
         largest = self.parts.read_part(self.scales, start, stop).astype(np.float32)
-        return codes * largest[:, None] * STEP
+        return np.asarray(codes * largest[:, None] * STEP)
 
 
 def _check_rows(parts: Parts, name: str) -> None:

@@ -65,7 +65,7 @@ def _matrix(settings: JsonObject, parts: Parts, name: str) -> _Affine:
     mode, bits, group = own.get("mode", MODE), own.get("bits"), own.get("group_size")
     if mode != MODE or f"{name}.biases" not in parts:
         raise EdgespecError(f"in the mode {shortened(mode)} ({name}), and only {MODE!r} is read")
-    if bits not in BITS or not isinstance(group, int) or group <= 0:
+    if not isinstance(bits, int) or bits not in BITS or not isinstance(group, int) or group <= 0:
         raise EdgespecError(
             f"with {shortened(bits)} bits in groups of {shortened(group)} ({name}), and only "
             f"{', '.join(map(str, BITS))} bits are read"

@@ -71,4 +71,4 @@ def _scales(parts: Parts, name: str) -> npt.NDArray[Any]:
     values = parts.read_part(name)
     if parts.dtype(name) != EXPONENT:
         return values.astype(np.float32)
-    return np.exp2(values.astype(np.float32) - np.float32(127))
+    return np.asarray(np.exp2(values.astype(np.float32) - np.float32(127)))
