@@ -24,7 +24,7 @@ from edgespec.measure.tune_result import Trial
 from edgespec.pair.opening.sample_prompts import prompts_for
 from record import begin, write_result
 
-NEAR = 0.1
+TOLERANCE = 0.1
 SAMPLES = 2  # of each file
 
 
@@ -76,8 +76,8 @@ def main() -> None:
                 if trial.gamma:
                     rows.append(row(pair, text, trial))
                     print(rows[-1], flush=True)
-    near = sum(abs(entry["error"]) <= NEAR for entry in rows)
-    print(f"{near} of {len(rows)} within {NEAR:.0%}")
+    near = sum(abs(entry["error"]) <= TOLERANCE for entry in rows)
+    print(f"{near} of {len(rows)} within {TOLERANCE:.0%}")
     write_result(options, record, rows=rows)
 
 

@@ -116,14 +116,19 @@ class Costs:
 # cores of two machines (docs/measurements/results.md). A number format brings its own (`RowCost`).
 UNKNOWN_FORMAT = RowCost()
 # Fixed times, in bytes of weights that are read meanwhile:
-CALL = 6_000_000  # any call of a model, in addition to reading its weights
-ROW = 1_000_000  # one more position in kernels, in addition to its products
-LOOP = 8_000_000  # a drafted round in Python, in addition to a plain step
-SMALLEST = 27_000_000  # bytes of the smallest target measured; smaller ones are treated as this
-CACHED = 16_000_000  # bytes of a draft that stay in the processor's cache until its next call
-# A target below NEAR bytes may stay in the last-level cache. Kernels then read it NEARER times as
-# fast, and drafting may lose: the guess assumes the worse case.
-NEAR, NEARER = 32_000_000, 2.5
+CALL_BYTES = 6_000_000  # any call of a model, in addition to reading its weights
+ROW_BYTES = 1_000_000  # one more position in kernels, in addition to its products
+LOOP_BYTES = 8_000_000  # a drafted round in Python, in addition to a plain step
+SMALLEST_TARGET_BYTES = (
+    27_000_000  # bytes of the smallest target measured; smaller ones are treated as this
+)
+CACHED_DRAFT_BYTES = (
+    16_000_000  # bytes of a draft that stay in the processor's cache until its next call
+)
+# A target of at most CACHE_BYTES may stay in the last-level cache. Kernels then read it
+# CACHE_SPEEDUP
+# times as fast, and drafting may lose: the guess assumes the worse case.
+CACHE_BYTES, CACHE_SPEEDUP = 32_000_000, 2.5
 
 
 def estimated_costs(
@@ -147,21 +152,21 @@ def estimated_costs(
         min_rows: the fewest positions that the target is called with: what a plain step pays for.
         kernels: instruction set of the kernels that run the target; None without kernels.
     """
-    reading = float(max(target_bytes, SMALLEST))
-    if kernels and reading <= NEAR:
-        reading /= NEARER
-    step = reading + CALL
+    reading = float(max(target_bytes, SMALLEST_TARGET_BYTES))
+    if kernels and reading <= CACHE_BYTES:
+        reading /= CACHE_SPEEDUP
+    step = reading + CALL_BYTES
     slope, arithmetic = row_cost.marginal, 0.0
     if kernels:
-        slope = row_cost.marginal_with_kernels + ROW / step
+        slope = row_cost.marginal_with_kernels + ROW_BYTES / step
         arithmetic = row_cost.arithmetic_with(kernels)
     verify = [
         max(1 + slope * max(0, rows - min_rows), arithmetic * rows)
         for rows in range(1, longest + 2)
     ]
-    drafting, call, loop = draft_bytes / step, CALL / step, LOOP / step
+    drafting, call, loop = draft_bytes / step, CALL_BYTES / step, LOOP_BYTES / step
     if not draft_bytes:
         return Costs(verify, 0.0, overhead=loop)
-    if draft_bytes > CACHED:
+    if draft_bytes > CACHED_DRAFT_BYTES:
         return Costs(verify, drafting + call, overhead=loop)
     return Costs(verify, call, overhead=loop + drafting)

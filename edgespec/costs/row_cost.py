@@ -16,7 +16,7 @@ class RowCost:
 
     Attributes:
         marginal: without kernels.
-        marginal_with_kernels: with them, in addition to a fixed time (`cost_model.ROW`).
+        marginal_with_kernels: with them, in addition to a fixed time (`cost_model.ROW_BYTES`).
         arithmetic: with kernels, a position's arithmetic, which binds calls of many positions; 0 if
             it is not known.
         arithmetic_on: the same by instruction set, where it was measured to differ ("avx2").

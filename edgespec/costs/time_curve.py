@@ -22,7 +22,8 @@ class TimeCurve:
     WINDOW = 8  # measurements of a count
     AGE = 512  # rounds after which a measurement is forgotten
     FIRST = 2  # measurements in all before the curve is known
-    ALONE = 1.25  # a single measurement is believed up to this multiple of what others suggest
+    # A single measurement is believed up to this multiple of what others suggest.
+    SINGLE_TIME_LIMIT = 1.25
 
     def __init__(self, guess: Sequence[float]) -> None:
         self._guess = guess
@@ -46,7 +47,9 @@ class TimeCurve:
             return None
         typical = _lower_median([r for ratios in recent.values() for r in ratios])
         known = {
-            count: _lower_median(ratios) if len(ratios) > 1 else min(*ratios, self.ALONE * typical)
+            count: _lower_median(ratios)
+            if len(ratios) > 1
+            else min(*ratios, self.SINGLE_TIME_LIMIT * typical)
             for count, ratios in recent.items()
         }
         found = [

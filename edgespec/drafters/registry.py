@@ -40,7 +40,7 @@ __all__ = [
 OWN_DRAFT_COST = 0.3
 # How probable lookup's first token must be: alone, and where the draft model would propose instead
 # (docs/measurements/drafting.md).
-LIKELY, SURE = 0.2, 0.35
+MIN_PROBABILITY, MIN_PROBABILITY_BESIDE_MODEL = 0.2, 0.35
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,9 @@ class NamedDrafter:
         return model_costs if self.cost is None else replace(model_costs, draft=self.cost)
 
 
-def _lookup(setup: DrafterSetup, at_least: float = LIKELY) -> tuple[SuffixLookup, Fixed | Adaptive]:
+def _lookup(
+    setup: DrafterSetup, at_least: float = MIN_PROBABILITY
+) -> tuple[SuffixLookup, Fixed | Adaptive]:
     gammas = controller(setup.gamma, setup.costs["lookup"], Confident)
     worth = gammas.worth_candidate if isinstance(gammas, Confident) else None
     return SuffixLookup(setup.stores, worth, at_least), gammas
@@ -141,7 +143,7 @@ def _should_continue(draft: Model, confident: Confident) -> Decision:
 
 
 def _both(setup: DrafterSetup) -> tuple[Drafter, Controller]:
-    alternating = AlternatingDrafter([_lookup(setup, SURE), _model(setup)])
+    alternating = AlternatingDrafter([_lookup(setup, MIN_PROBABILITY_BESIDE_MODEL), _model(setup)])
     return alternating, alternating
 
 

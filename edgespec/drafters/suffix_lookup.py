@@ -16,10 +16,10 @@ from edgespec.drafters.suffix_automaton import SuffixAutomaton
 __all__ = ["SuffixLookup", "chance"]
 
 MOST_TOKENS = 32_768  # of prompt and text that are looked up: 16 MB
-TRIED = 3  # suffixes of each text that are compared, the longest first
-# Counts as many other tokens as were never seen: after a match of one token three, after longer
-# ones fewer (docs/measurements/drafting.md).
-DOUBT = tuple(3 / math.pow(length, 1.5) for length in range(1, 65))
+SUFFIXES_COMPARED = 3  # suffixes of each text that are compared, the longest first
+# This many other tokens are counted that were never seen: after a match of one token three, after
+# longer ones fewer (docs/measurements/drafting.md).
+PRIOR_MISSES = tuple(3 / math.pow(length, 1.5) for length in range(1, 65))
 
 
 def chance(length: int, found: Continuation) -> float:
@@ -29,7 +29,7 @@ def chance(length: int, found: Continuation) -> float:
         length: tokens of the match.
         found: what followed it.
     """
-    return found.times / (found.total + DOUBT[min(length, len(DOUBT)) - 1])
+    return found.times / (found.total + PRIOR_MISSES[min(length, len(PRIOR_MISSES)) - 1])
 
 
 class SuffixLookup:
@@ -83,7 +83,7 @@ class SuffixLookup:
         continuation."""
         options = []
         for matcher in self._matchers:
-            for length, state in islice(matcher.suffixes(), TRIED):
+            for length, state in islice(matcher.suffixes(), SUFFIXES_COMPARED):
                 found = matcher.best(state)
                 if found is not None:
                     options.append((chance(length, found), matcher, length, found))

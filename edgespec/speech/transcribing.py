@@ -25,7 +25,8 @@ from edgespec.speech.transcript import Segment, Transcript
 __all__ = ["SpeechOptions", "TextStart", "Transcriber"]
 
 TASKS = ("transcribe", "translate")
-LIKELY = -1.0  # mean log-probability from which a text is believed, however silent the window
+# Mean log-probability from which a text is believed, however silent the window.
+MIN_MEAN_LOGPROB = -1.0
 
 
 class SpeechOptions(TypedDict, total=False):
@@ -155,7 +156,7 @@ class Transcriber:
             tokens, logprob = self._text(options, result, before, emitted, silence)
             emitted += len(tokens)
             result.seconds = (start + frames) / FRAMES_PER_SECOND
-            if logprob is not None and logprob < LIKELY:
+            if logprob is not None and logprob < MIN_MEAN_LOGPROB:
                 start += frames
                 continue
             found = segments_of(tokens, speech, frames)

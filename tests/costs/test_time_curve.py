@@ -50,7 +50,7 @@ def test_a_spike_changes_nothing(spike, at):
 
 def test_a_lone_measurement_is_believed_a_little():
     found = curve((1, 0.01), (1, 0.01), (5, 1.0)).seconds(3)
-    assert found[4] == pytest.approx(0.014 * TimeCurve.ALONE)
+    assert found[4] == pytest.approx(0.014 * TimeCurve.SINGLE_TIME_LIMIT)
     confirmed = curve((1, 0.01), (1, 0.01), (5, 1.0), (5, 1.0)).seconds(4)
     assert confirmed[4] == 1.0
 

@@ -132,7 +132,7 @@ def test_a_format_computes_every_part_of_the_model(folder, format_):
 
 
 # Mean |difference| of a logit from float32, as a share of the logits' spread, on a real model.
-NEAR = {
+MAX_DIFFERENCE = {
     "fp16": 0.001,
     "bf16": 0.01,
     "int8": 0.05,
@@ -145,12 +145,12 @@ NEAR = {
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
     folder = tmp_path_factory.mktemp("real") / "pair"
-    formats = ["fp32", *NEAR]
+    formats = ["fp32", *MAX_DIFFERENCE]
     export_pair(str(MODELS / "en-de-draft"), None, folder, target_formats=formats, threads=1)
     return folder
 
 
-@pytest.mark.parametrize("format_", NEAR)
+@pytest.mark.parametrize("format_", MAX_DIFFERENCE)
 def test_a_format_stays_near_float32_and_is_not_float32(real, format_):
     exported = read_manifest(real).target
     prompt = edgespec.load(real, threads=1).encode("This package contains the documentation.")
@@ -159,7 +159,7 @@ def test_a_format_stays_near_float32_and_is_not_float32(real, format_):
         model = open_model(real, exported, name, device=Device(1), min_rows=2)
         logits[name] = model.score([model.prefill(prompt), *prompt]).copy()
     difference = np.abs(logits["fp32"] - logits[format_]).mean() / logits["fp32"].std()
-    assert difference <= NEAR[format_]
+    assert difference <= MAX_DIFFERENCE[format_]
     assert (difference < 1e-6) == (format_ == "fp16")  # the checkpoint itself is fp16
 
 

@@ -216,7 +216,7 @@ def test_a_window_s_text_may_end_at_any_token_of_a_drafted_run(
         return list(windows)
 
     monkeypatch.setattr(Transcriber, "_text", recorded)
-    monkeypatch.setattr("edgespec.speech.transcribing.LIKELY", -np.inf)
+    monkeypatch.setattr("edgespec.speech.transcribing.MIN_MEAN_LOGPROB", -np.inf)
     # Random texts seldom end: here one of their tokens ends them.
     last = windows_of(draft=False)[0][0][7]
     ends = property(lambda _: (last,), lambda _, value: None)

@@ -28,7 +28,7 @@ SHARED = (
     *("eos_token_id", "bos_token_id", "pad_token_id"),
 )
 _PREFIX = re.compile(r"(?:model\.)?(?:language_model|text_model)\.(?:model\.)?")
-_ALONE = re.compile(r"model\.(layers\.|embed_tokens\.|norm\.)|lm_head\.")
+_TEXT_MODEL_NAME = re.compile(r"model\.(layers\.|embed_tokens\.|norm\.)|lm_head\.")
 
 _log = logging.getLogger("edgespec")
 
@@ -76,6 +76,6 @@ def _plain(name: str) -> str | None:
     """The name in a checkpoint of the text model; None for a tensor of another part."""
     found = _PREFIX.match(name)
     if found is None:
-        return name if _ALONE.match(name) else None
+        return name if _TEXT_MODEL_NAME.match(name) else None
     rest = name[found.end() :]
     return rest if rest.startswith("lm_head.") else f"model.{rest}"

@@ -133,7 +133,7 @@ class Rotary:
     amplitudes: npt.NDArray[np.float32] | None = None
 
     @property
-    def still(self) -> Rotary:
+    def identity_rotary(self) -> Rotary:
         """Angles of 0, which rotate nothing."""
         return Rotary(np.zeros_like(self.frequencies), self.positions)
 

@@ -39,7 +39,7 @@ _END, _UNKNOWN, _PAD = "</s>", "<unk>", "<pad>"
 _LANGUAGE = re.compile(r">>.+<<")
 # Scores of pieces that the source language does not have: a character alone is taken where it
 # stands alone, several never.
-_ALONE, _NEVER = -1e6, -1e9
+_CHARACTER_SCORE, _UNUSED_SCORE = -1e6, -1e9
 # A noncharacter, which no vocabulary has: stands for characters that the source does not have.
 _FOREIGN = "\uffff"
 
@@ -65,7 +65,8 @@ def marian_tokenizer(folder: Path) -> Tokenizer:
     tokens = _tokens(path, read_json_object(path))
     scores = _source_scores(model)
     vocabulary = [
-        (token, scores.get(token, _ALONE if len(token) == 1 else _NEVER)) for token in tokens
+        (token, scores.get(token, _CHARACTER_SCORE if len(token) == 1 else _UNUSED_SCORE))
+        for token in tokens
     ]
     try:
         tokenizer = Tokenizer(Unigram(vocabulary, unk_id=tokens.index(_UNKNOWN)))

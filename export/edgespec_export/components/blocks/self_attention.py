@@ -89,14 +89,14 @@ class NormedAfterRotation:
 
     Attributes:
         q_norm, k_norm: norms of each head of the queries and of the keys, [size].
-        still: angles of 0 for the operator of attention, which rotates, too.
+        identity_rotary: angles of 0 for the operator of attention, which rotates, too.
     """
 
     layer: int
     heads: Heads
     q_norm: RmsNorm
     k_norm: RmsNorm
-    still: Rotary
+    identity_rotary: Rotary
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -111,9 +111,9 @@ class NormedAfterRotation:
         k = apply_rotary(g, k, heads.kv_count, angles, heads)
         q = normed_heads(g, q, self.q_norm, heads.size)
         k = normed_heads(g, k, self.k_norm, heads.size)
-        still = self.still.emit(g, call.positions)
+        identity_rotary = self.identity_rotary.emit(g, call.positions)
         rows = Projections(q, k, v, heads)
-        return call.attention.cached(g, rows, self.layer, call.positions, still)
+        return call.attention.cached(g, rows, self.layer, call.positions, identity_rotary)
 
 
 @dataclass(frozen=True)

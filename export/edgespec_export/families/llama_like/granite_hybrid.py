@@ -63,7 +63,7 @@ class GraniteHybrid(Granite):
         inner = config.count("shared_intermediate_size")
         config.refuse_the_rest(harmless=OF_OTHER_PARTS | HARMLESS)
         if not rotates:
-            shape["rotary"] = shape["rotary"].still
+            shape["rotary"] = shape["rotary"].identity_rotary
         return cls(**shape, inner=inner)
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:

@@ -56,7 +56,7 @@ class Hunyuan(Llama):
             self.heads,
             q_norm=self._norm(f"{name}.query_layernorm"),
             k_norm=self._norm(f"{name}.key_layernorm"),
-            still=self.rotary.still,
+            identity_rotary=self.rotary.identity_rotary,
         )
         return replace(super()._attention_block(at, index), middle=middle)
 

@@ -69,7 +69,7 @@ class NormsAfter(Llama):
             size = shape["heads"].size
             rotary_of[WINDOWED] = whole_rotary(windowed, size, positions, label)
         if kind.windows_rotate_alone and window is not None:
-            rotary_of[GLOBAL] = shape["rotary"].still
+            rotary_of[GLOBAL] = shape["rotary"].identity_rotary
         if window is not None and window < positions:
             shape["windows"] = tuple(window if of == WINDOWED else None for of in kinds)
         return cls(

@@ -46,8 +46,8 @@ class SmolLM3(Llama):
         rotary = self.rotary.emit(g, positions)
         if all(self.rotates):
             return [rotary] * self.layers
-        still = self.rotary.still.emit(g, positions)
-        return [rotary if rotates else still for rotates in self.rotates]
+        identity_rotary = self.rotary.identity_rotary.emit(g, positions)
+        return [rotary if rotates else identity_rotary for rotates in self.rotates]
 
 
 def _rotates(config: Config, layers: int) -> tuple[bool, ...]:

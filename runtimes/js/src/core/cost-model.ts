@@ -90,10 +90,10 @@ function marginalCosts(verify: readonly number[]): number[] {
 
 // Guesses for devices that were not measured, as in edgespec/costs/cost_model.py, without kernels.
 // Fixed times, in bytes of weights that are read meanwhile:
-const CALL = 6_000_000; // any call of a model, in addition to reading its weights
-const LOOP = 8_000_000; // a drafted round, in addition to a plain step
-const SMALLEST = 27_000_000; // bytes of the smallest target measured; smaller ones are treated as this
-const CACHED = 16_000_000; // bytes of a draft that stay in the processor's cache until its next call
+const CALL_BYTES = 6_000_000; // any call of a model, in addition to reading its weights
+const LOOP_BYTES = 8_000_000; // a drafted round, in addition to a plain step
+const SMALLEST_TARGET_BYTES = 27_000_000; // bytes of the smallest target measured; smaller ones are treated as this
+const CACHED_DRAFT_BYTES = 16_000_000; // bytes of a draft that stay in the processor's cache until its next call
 
 /** What is known of a target without measuring its calls. */
 export interface TargetSize {
@@ -117,13 +117,13 @@ export interface TargetSize {
  * @param draftBytes size of the draft's weights; 0 for a draft that is no model.
  */
 export function estimatedCosts(target: TargetSize, draftBytes: number): Costs {
-  const step = Math.max(target.bytes, SMALLEST) + CALL;
+  const step = Math.max(target.bytes, SMALLEST_TARGET_BYTES) + CALL_BYTES;
   const verify = Array.from(
     { length: target.longest + 1 },
     (_, gamma) => 1 + target.rowCost * Math.max(0, gamma + 1 - target.minRows),
   );
-  const [drafting, call, loop] = [draftBytes / step, CALL / step, LOOP / step];
+  const [drafting, call, loop] = [draftBytes / step, CALL_BYTES / step, LOOP_BYTES / step];
   if (!draftBytes) return new Costs(verify, 0, loop);
-  if (draftBytes > CACHED) return new Costs(verify, drafting + call, loop);
+  if (draftBytes > CACHED_DRAFT_BYTES) return new Costs(verify, drafting + call, loop);
   return new Costs(verify, call, loop + drafting);
 }

@@ -3,7 +3,7 @@
 const WINDOW = 8; // measurements of a count
 const AGE = 512; // rounds after which a measurement is forgotten
 const FIRST = 2; // measurements in all before the curve is known
-const ALONE = 1.25; // a single measurement is believed up to this multiple of what others suggest
+const SINGLE_TIME_LIMIT = 1.25; // a single measurement is believed up to this multiple of what others suggest
 
 interface Measurement {
   readonly round: number;
@@ -38,7 +38,7 @@ export class TimeCurve {
     const typical = lowerMedian(all);
     const known = [...recent].map(([count, ratios]): Known => [
       count,
-      ratios.length > 1 ? lowerMedian(ratios) : Math.min(ratios[0]!, ALONE * typical),
+      ratios.length > 1 ? lowerMedian(ratios) : Math.min(ratios[0]!, SINGLE_TIME_LIMIT * typical),
     ]);
     const found = this.guess.map((guess, index) => guess * interpolated(known, index + 1));
     for (let index = found.length - 1; index > 0; index--)
