@@ -11,7 +11,7 @@ from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenLogprobs, TokenTexts, chat_logprobs, text_logprobs
 from edgespec.pair.generation import Chunk, Generation
 from edgespec.pair.scoring.text_scores import TextScores
-from edgespec.tools.call_format import CallFormat
+from edgespec.tools.call_format import ToolCallFormat
 
 __all__ = ["Answer"]
 
@@ -33,7 +33,7 @@ class Answer:
         model: str,
         is_chat: bool,
         texts: TokenTexts,
-        form: CallFormat | None = None,
+        form: ToolCallFormat | None = None,
         n: int = 1,
         echoes: Sequence[str] = ("",),
     ) -> None:

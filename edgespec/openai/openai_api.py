@@ -15,7 +15,7 @@ from edgespec.openai.openai_grammar import response_grammar
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import Prompt, PromptInput
 from edgespec.pair.scoring.text_scores import text_starts
-from edgespec.tools.call_format import CallFormat
+from edgespec.tools.call_format import ToolCallFormat
 from edgespec.tools.tool_use import ToolUse
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Request:
     streams: bool
     counts: bool
 
-    def call_form(self, tool_use: ToolUse) -> CallFormat | None:
+    def call_form(self, tool_use: ToolUse) -> ToolCallFormat | None:
         """The form of the calls that the answers may have; None if they can have none.
 
         Args:

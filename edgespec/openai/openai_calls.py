@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 
 from edgespec.openai.json_value import JsonObject, JsonValue
-from edgespec.tools.call_format import CallFormat
-from edgespec.tools.call_reader import CallPiece, CallReader
+from edgespec.tools.call_format import ToolCallFormat
+from edgespec.tools.call_reader import ToolCallPiece, ToolCallReader
 
 __all__ = ["AnswerCalls"]
 
@@ -18,8 +18,8 @@ class AnswerCalls:
         form: of the model's calls.
     """
 
-    def __init__(self, form: CallFormat) -> None:
-        self._reader = CallReader(form)
+    def __init__(self, form: ToolCallFormat) -> None:
+        self._reader = ToolCallReader(form)
 
     @property
     def found(self) -> bool:
@@ -61,7 +61,7 @@ def _whole(call: dict[str, str]) -> JsonObject:
     return {"id": call["id"], "type": "function", "function": function}
 
 
-def _piece(piece: CallPiece) -> JsonObject:
+def _piece(piece: ToolCallPiece) -> JsonObject:
     if piece.name is None:
         return {"index": piece.index, "function": {"arguments": piece.arguments}}
     function = {"name": piece.name, "arguments": ""}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import UsageError
 
-__all__ = ["CallFormat", "call_format"]
+__all__ = ["ToolCallFormat", "call_format"]
 
 # Texts that no template contains. A name is one of a function, an argument's value is one of JSON.
 _NAMES = ("edgespecFirst", "edgespecSecond")
@@ -19,7 +19,7 @@ _RESULT = {"role": "tool", "content": "edgespecResult", "tool_call_id": "callnum
 
 
 @dataclass(frozen=True)
-class CallFormat:
+class ToolCallFormat:
     """The texts around the names and arguments of an answer's calls.
 
     Attributes:
@@ -44,7 +44,7 @@ class CallFormat:
         return self.before.partition("{")[0].rstrip("[ \n")
 
 
-def call_format(template: ChatTemplate, ends: Sequence[str]) -> CallFormat:
+def call_format(template: ChatTemplate, ends: Sequence[str]) -> ToolCallFormat:
     """The format of a template's calls.
 
     Args:
@@ -61,7 +61,7 @@ def call_format(template: ChatTemplate, ends: Sequence[str]) -> CallFormat:
         after = min((rest.partition(end)[0] for end in ends if end in rest), key=len, default=None)
         if found_name and found_arguments and after is not None and before.strip():
             two = _answer(template, prompt, 2)
-            return CallFormat(before, between, _middle(two, between), after)
+            return ToolCallFormat(before, between, _middle(two, between), after)
     raise UsageError(
         "this model's chat template writes calls of tools in a way that is not known here; ask "
         "without tools, or with a grammar"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from edgespec.grammar.grammar import Grammar, json_rule
-from edgespec.tools.call_format import CallFormat
+from edgespec.tools.call_format import ToolCallFormat
 from edgespec.tools.tool_list import Tool
 
 __all__ = ["call_grammar"]
@@ -16,7 +16,7 @@ ANY_TEXT = "(?s:.*)"
 
 
 def call_grammar(
-    form: CallFormat,
+    form: ToolCallFormat,
     tools: Sequence[Tool],
     special: Mapping[str, int],
     *,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from edgespec.tools.call_format import CallFormat
+from edgespec.tools.call_format import ToolCallFormat
 
-__all__ = ["CallPiece", "CallReader"]
+__all__ = ["ToolCallPiece", "ToolCallReader"]
 
 
 @dataclass(frozen=True)
-class CallPiece:
+class ToolCallPiece:
     """A piece of a call.
 
     Attributes:
@@ -25,7 +25,7 @@ class CallPiece:
     arguments: str = ""
 
 
-class CallReader:
+class ToolCallReader:
     """Splits an answer into its text and its calls.
 
     A first call that is cut off before its arguments begin is text, as the model wrote it, without
@@ -35,7 +35,7 @@ class CallReader:
         form: of the model's calls.
     """
 
-    def __init__(self, form: CallFormat) -> None:
+    def __init__(self, form: ToolCallFormat) -> None:
         self._form = form
         self._mark = form.mark or form.before
         self._unread = ""
@@ -50,7 +50,7 @@ class CallReader:
         """Whether a call has begun."""
         return self._index >= 0
 
-    def read(self, text: str, last: bool = False) -> Iterator[str | CallPiece]:
+    def read(self, text: str, last: bool = False) -> Iterator[str | ToolCallPiece]:
         """The answer's text and the pieces of calls that are certain now.
 
         Args:
@@ -73,7 +73,7 @@ class CallReader:
             text = text.replace(name, "")
         return text
 
-    def _next(self, last: bool) -> str | CallPiece | None:
+    def _next(self, last: bool) -> str | ToolCallPiece | None:
         """The next piece, empty where only marks were read; None if more text is needed."""
         if self._arguments is not None:
             return self._more_arguments(self._arguments)
@@ -91,7 +91,7 @@ class CallReader:
         self._begun = ""
         self._index += 1
         self._arguments = _JsonEnd()
-        return CallPiece(self._index, name=part)
+        return ToolCallPiece(self._index, name=part)
 
     def _more_text(self, last: bool) -> str | None:
         """The text up to a call, without the white space before that."""
@@ -120,13 +120,13 @@ class CallReader:
                 return size + len(text[:-size]) - len(text[:-size].rstrip())
         return len(text) - len(text.rstrip())
 
-    def _more_arguments(self, end: _JsonEnd) -> CallPiece:
+    def _more_arguments(self, end: _JsonEnd) -> ToolCallPiece:
         count = end.read(self._unread)
         part, self._unread = self._unread[:count], self._unread[count:]
         if end.found:
             self._arguments = None
             self._expected = self._form.middle or self._form.after
-        return CallPiece(self._index, arguments=part)
+        return ToolCallPiece(self._index, arguments=part)
 
 
 class _JsonEnd:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import UsageError, shortened
 from edgespec.grammar.grammar import Grammar
-from edgespec.tools.call_format import CallFormat, call_format
+from edgespec.tools.call_format import ToolCallFormat, call_format
 from edgespec.tools.call_grammar import call_grammar
 from edgespec.tools.tool_list import Tool
 
@@ -40,7 +40,7 @@ class ToolUse:
         self._last_tokens = last_tokens
 
     @cached_property
-    def form(self) -> CallFormat:
+    def form(self) -> ToolCallFormat:
         """How the model writes calls. Raises UsageError if that is not known."""
         names = (self._tokenizer.id_to_token(token) for token in self._last_tokens)
         form = call_format(self._known_template, [name for name in names if name])

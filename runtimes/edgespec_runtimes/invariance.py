@@ -34,14 +34,16 @@ MIN_ROWS_WITH_CANDIDATES = 3  # two tokens, and a candidate for the second
 MEASURED_CAPACITY = STARTS[-1] + POSITIONS_AFTER_START  # room for all starts
 
 
-class Call(NamedTuple):
+class MeasuredCall(NamedTuple):
     """A call with the next tokens of a sequence, and random ones that are rejected afterwards."""
 
     kept: int
     rejected: int = 0
 
 
-Walk = tuple[Call, ...]  # the calls that score a sequence, or its beginning, one after the other
+Walk = tuple[
+    MeasuredCall, ...
+]  # the calls that score a sequence, or its beginning, one after the other
 
 
 @dataclass(frozen=True)
@@ -63,21 +65,28 @@ def _calls_of(rows: int, rejected: int = 0) -> Walk:
     """Calls that keep `rows` tokens. The last may keep fewer, and is filled up: all have one
     size."""
     kept = [min(rows, MAX_ROWS - start) for start in range(0, MAX_ROWS, rows)]
-    return tuple(Call(count, rows + rejected - count) for count in kept)
+    return tuple(MeasuredCall(count, rows + rejected - count) for count in kept)
 
 
 def _split_at(rows: int) -> Walk:
     """Two calls, the second one with at least two rows."""
     rest = MAX_ROWS - rows
-    return Call(rows), Call(rest, int(rest == 1))
+    return MeasuredCall(rows), MeasuredCall(rest, int(rest == 1))
 
 
 # Rounds that accept 0 to 4 tokens of 1 to 16: what a call rejects must leave no trace.
-ROUNDS = (Call(1, 16), Call(2, 3), Call(3, 9), Call(4, 1), Call(5, 7), Call(2, 15))
+ROUNDS = (
+    MeasuredCall(1, 16),
+    MeasuredCall(2, 3),
+    MeasuredCall(3, 9),
+    MeasuredCall(4, 1),
+    MeasuredCall(5, 7),
+    MeasuredCall(2, 15),
+)
 # Single rows up to every residue modulo 8; every other number twice for each start: at the start
 # and further on.
 SHORT = CallPlan(
-    walks=((Call(1),) * 8, *map(_split_at, range(2, MAX_ROWS)), ROUNDS),
+    walks=((MeasuredCall(1),) * 8, *map(_split_at, range(2, MAX_ROWS)), ROUNDS),
     candidate_walks=((3, 17, 9, 4, 13), (6, 5, 11, 15, 8)),
 )
 # Every number of rows at every distance from the start, with and without rejected tokens.
@@ -90,7 +99,10 @@ LONG = CallPlan(
 )
 # Where the logits were measured already, on another machine: do kernels have the same bits here?
 CHECK = CallPlan(
-    walks=((Call(2, 3), Call(1), Call(3), Call(5, 2), Call(6)),), candidate_walks=((7,),)
+    walks=(
+        (MeasuredCall(2, 3), MeasuredCall(1), MeasuredCall(3), MeasuredCall(5, 2), MeasuredCall(6)),
+    ),
+    candidate_walks=((7,),),
 )
 
 
@@ -126,7 +138,7 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
             logits = _scored_in_calls(model, sequence, walk, generator)
             wanted = expected[: len(logits)]
             equal = bool(np.array_equal(logits, wanted))
-            if walk[0] == Call(1):
+            if walk[0] == MeasuredCall(1):
                 one_row_is_equal &= equal
                 difference = float(np.abs(logits - wanted).max())
                 one_row_difference = max(one_row_difference, difference)

@@ -30,7 +30,7 @@ from edgespec.drafters.vocabulary_map import SharedTokens
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
-from edgespec_runtimes.ort.ort_call import TopTokensCall
+from edgespec_runtimes.ort.graph_run import TopTokensRun
 
 TINY = {"vocab_size": 272, "head_size": 16}
 TARGETS = {
@@ -144,7 +144,7 @@ def test_the_output_can_be_limited_to_the_last_row(folder):
     last = model.top_tokens(tokens, skip=len(tokens) - 1, probabilities=True)
     assert (last.tokens[0, 0], last.logits[0, 0]) == expected
     assert 0 < last.probabilities[0, 0] <= 1
-    assert not any(kind is TopTokensCall for kind, _ in model._decoder._calls)
+    assert not any(kind is TopTokensRun for kind, _ in model._decoder._calls)
 
 
 def test_a_full_cache_says_so(folder):

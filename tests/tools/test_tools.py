@@ -18,8 +18,8 @@ from edgespec.errors import UsageError
 from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from edgespec.pair.prompt import PromptEncoder
-from edgespec.tools.call_format import CallFormat
-from edgespec.tools.call_reader import CallReader
+from edgespec.tools.call_format import ToolCallFormat
+from edgespec.tools.call_reader import ToolCallReader
 from edgespec.tools.tool_list import read_tools
 from edgespec.tools.tool_use import ToolUse, chosen_tools
 
@@ -39,14 +39,14 @@ TOOLS = [
 ]
 TEMPLATES = {"marked": MARKED_CALLS, "json": JSON_CALLS, "listed": LISTED_CALLS}
 FORMS = {
-    "marked": CallFormat(
+    "marked": ToolCallFormat(
         '<call>\n{"name": "',
         '", "arguments": ',
         '}\n</call>\n<call>\n{"name": "',
         "}\n</call>",
     ),
-    "json": CallFormat('{"name": "', '", "parameters": ', None, "}"),
-    "listed": CallFormat(
+    "json": ToolCallFormat('{"name": "', '", "parameters": ', None, "}"),
+    "listed": ToolCallFormat(
         '<unk>[{"name": "', '", "arguments": ', '}, {"name": "', "}]", frozenset({"<unk>"})
     ),
 }
@@ -254,7 +254,7 @@ def test_an_answer_is_read_in_pieces_of_any_size(name, size):
     form = FORMS[name]
     for text, content, calls in {**ANSWERS, **(SEVERAL if form.middle else {})}.values():
         answer = text.replace("CALLS", written(form, *calls)) if calls else text
-        reader = CallReader(form)
+        reader = ToolCallReader(form)
         pieces = [
             piece
             for start in range(0, len(answer), size)
@@ -274,7 +274,7 @@ def test_an_answer_is_read_in_pieces_of_any_size(name, size):
 
 def read(form, answer, size):
     """The text, names and arguments of an answer that comes in pieces of this size."""
-    reader, text, calls = CallReader(form), "", []
+    reader, text, calls = ToolCallReader(form), "", []
     parts = [answer[start : start + size] for start in range(0, len(answer), size)]
     pieces = [piece for part in parts for piece in reader.read(part)]
     for piece in [*pieces, *reader.read("", last=True)]:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention.attention import Attention, PositionEncoding
-from edgespec_export.components.blocks.block import Block, Call
+from edgespec_export.components.blocks.block import Block, EmitContext
 from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.output_head import OutputHead
@@ -109,9 +109,9 @@ class DecoderOnly(Family):
         """The residual stream [m, width] after each layer."""
         after = []
         for index, encoding in enumerate(self.encodings(g, positions)):
-            call = Call(number_format, attention, positions, encoding)
+            context = EmitContext(number_format, attention, positions, encoding)
             for block in self.layer(index):
-                x = block.emit(g, x, call)
+                x = block.emit(g, x, context)
             after.append(x)
         return after
 

@@ -17,7 +17,7 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention.attention import Attention, PositionEncoding
 from edgespec_export.components.attention.cross_attention import cross_outputs
-from edgespec_export.components.blocks.block import Block, Call
+from edgespec_export.components.blocks.block import Block, EmitContext
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.number_format import NumberFormat
@@ -106,9 +106,9 @@ class EncoderDecoder(Family):
         tokens = g.input(graph_io.TOKENS, np.int64, ["source"])
         bias = self.encoder_bias(g, tokens)
         x = self.encoder_embedding(g, tokens, number_format)
-        call = Call(number_format, attention, positions=None, encoding=bias)
+        context = EmitContext(number_format, attention, positions=None, encoding=bias)
         for block in self.encoder_blocks():
-            x = block.emit(g, x, call)
+            x = block.emit(g, x, context)
         linears = [self.cross_projections(layer) for layer in range(self.layers)]
         crossed = number_format.normed_linears(g, x, self.encoder_norm, linears)
         for layer, parts in enumerate(crossed):
@@ -121,9 +121,9 @@ class EncoderDecoder(Family):
         )
         encoding = self.decoder_encoding(g, positions)
         x = self.decoder_embedding(g, tokens, positions, number_format)
-        call = Call(number_format, attention, positions, encoding)
+        context = EmitContext(number_format, attention, positions, encoding)
         for block in self.decoder_blocks():
-            x = block.emit(g, x, call)
+            x = block.emit(g, x, context)
         logits = self.logits(g, requested_rows(g, x), positions, number_format)
         g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
 

@@ -25,7 +25,7 @@ from edgespec.scheduler.shared_calls import ROWS, SharedRequest
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
 from edgespec_runtimes.ort.cached_sequence import Layout
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
-from edgespec_runtimes.ort.ort_call import Call, LogitsCall, TopTokensCall
+from edgespec_runtimes.ort.graph_run import GraphRun, LogitsRun, TopTokensRun
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
 from edgespec_runtimes.ort.ort_sequence import OrtSequence
@@ -141,7 +141,7 @@ class OrtBatch:
 
     def _run(self, mode: int, joined: SharedRows, answers: dict[int, Answer]) -> None:
         rows, skip = joined.count, len(joined.skipped)
-        call: LogitsCall | TopTokensCall
+        call: LogitsRun | TopTokensRun
         if mode == LOGITS:
             # Only the kernel of a head can leave out all rows of logits.
             least = 0 if self.returns_top_tokens else 1
@@ -167,10 +167,10 @@ class OrtBatch:
             part.sequence.seconds += seconds * len(part.layouts) / rows
             answers[part.number] = _answer(call, part)
 
-    def _set_states(self, call: Call, rows: SharedRows) -> None:
+    def _set_states(self, call: GraphRun, rows: SharedRows) -> None:
         """Sets the hidden states that rows take; most models take none."""
 
-    def _store_states(self, call: Call, rows: SharedRows) -> None:
+    def _store_states(self, call: GraphRun, rows: SharedRows) -> None:
         """Keeps the hidden states that rows return, where others need them."""
         if self.features is not None:
             self.features[call.layouts[:, 2]] = call.states[graph_io.FEATURES]
@@ -280,12 +280,12 @@ def _feature_memory(graph: DecoderGraph, positions: int) -> npt.NDArray[np.float
     return lazy_zeros((positions, width), np.float32) if width else None
 
 
-def _answer(call: LogitsCall | TopTokensCall, part: _Part) -> Answer:
+def _answer(call: LogitsRun | TopTokensRun, part: _Part) -> Answer:
     """What a call returned for one sequence."""
     if isinstance(part.request, Read):
         return None
     end = part.first + part.outputs
-    if isinstance(call, TopTokensCall):
+    if isinstance(call, TopTokensRun):
         return call.between(part.first, end)
     logits = call.logits[part.first : end]
     return logits if isinstance(part.request, Score) else _arg_max(logits)

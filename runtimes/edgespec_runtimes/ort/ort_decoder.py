@@ -18,12 +18,12 @@ from edgespec_runtimes.ort.cache_memory import (
     lazy_zeros,
 )
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
-from edgespec_runtimes.ort.ort_call import BlockCall, Call, CallMemory, LogitsCall, TopTokensCall
+from edgespec_runtimes.ort.graph_run import BlockRun, GraphRun, LogitsRun, RunMemory, TopTokensRun
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtDecoder"]
 
-Kept = TypeVar("Kept", bound=Call)
+Kept = TypeVar("Kept", bound=GraphRun)
 
 MOST_CALLS = 256  # whose bindings are kept
 
@@ -55,28 +55,28 @@ class OrtDecoder:
         self._session = graph.session
         self._rows = rows
         self.cache = _allocated(exported, variant, positions)
-        self._memory = CallMemory(
+        self._memory = RunMemory(
             graph.session,
             self.cache.arrays,
             graph.state_widths,
             lazy_zeros((rows, exported.vocab_size), np.float32),
             has_sources=graph_io.SOURCES in graph.optional_inputs,
         )
-        self._calls: dict[tuple[type[Call], tuple[int, ...]], Call] = {}
+        self._calls: dict[tuple[type[GraphRun], tuple[int, ...]], GraphRun] = {}
 
-    def logits_call(self, rows: int, described: int, skip: int) -> LogitsCall:
-        """The call with this many rows that returns logits; see `Call`."""
-        return self._call(LogitsCall, rows, described, skip)
+    def logits_call(self, rows: int, described: int, skip: int) -> LogitsRun:
+        """The call with this many rows that returns logits; see `GraphRun`."""
+        return self._call(LogitsRun, rows, described, skip)
 
-    def block_call(self, rows: int, ahead: int) -> BlockCall:
-        """The call of a block draft with this many rows; see `BlockCall`."""
-        return self._call(BlockCall, rows, ahead)
+    def block_call(self, rows: int, ahead: int) -> BlockRun:
+        """The call of a block draft with this many rows; see `BlockRun`."""
+        return self._call(BlockRun, rows, ahead)
 
     def top_tokens_call(
         self, rows: int, described: int, skip: int, probabilities: bool
-    ) -> TopTokensCall:
-        """The call with this many rows that returns top tokens; see `Call`."""
-        return self._call(TopTokensCall, rows, described, skip, probabilities)
+    ) -> TopTokensRun:
+        """The call with this many rows that returns top tokens; see `GraphRun`."""
+        return self._call(TopTokensRun, rows, described, skip, probabilities)
 
     def _call(self, kind: type[Kept], *key: int) -> Kept:
         call = self._calls.get((kind, key))
@@ -90,7 +90,7 @@ class OrtDecoder:
             self._calls[kind, key] = made
         return made
 
-    def run(self, call: Call) -> None:
+    def run(self, call: GraphRun) -> None:
         """Runs a call: fills its output and writes its positions into the cache."""
         self._session.run_with_iobinding(call.binding)
 

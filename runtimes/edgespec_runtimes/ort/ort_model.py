@@ -22,8 +22,8 @@ from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
 from edgespec_runtimes.ort.cached_sequence import CachedSequence
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
+from edgespec_runtimes.ort.graph_run import GraphRun, LogitsRun
 from edgespec_runtimes.ort.ort_batch import OrtBatch
-from edgespec_runtimes.ort.ort_call import Call, LogitsCall
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
 from edgespec_runtimes.ort.prefill import (
@@ -236,7 +236,7 @@ class OrtModel(CachedSequence):
 
     def _logits(
         self, tokens: Sequence[int], candidates: Sequence[Candidate] = (), *, prefill: bool = False
-    ) -> LogitsCall:
+    ) -> LogitsRun:
         rows = max(len(tokens) + len(candidates), self._min_rows)
         skip = 0
         if prefill:  # only the kernel can leave out all rows of logits
@@ -245,7 +245,7 @@ class OrtModel(CachedSequence):
         self._run(call, tokens, candidates)
         return call
 
-    def _run(self, call: Call, tokens: Sequence[int], candidates: Sequence[Candidate]) -> None:
+    def _run(self, call: GraphRun, tokens: Sequence[int], candidates: Sequence[Candidate]) -> None:
         call.set_tokens(tokens, candidates, self.length)
         call.set_cross_attention(self._cross)
         self._set_states(call, len(tokens))
@@ -261,10 +261,10 @@ class OrtModel(CachedSequence):
             )
         ]
 
-    def _set_states(self, call: Call, count: int) -> None:
+    def _set_states(self, call: GraphRun, count: int) -> None:
         """Sets the hidden states that the first `count` rows of a call take; most take none."""
 
-    def _store_states(self, call: Call, count: int) -> None:
+    def _store_states(self, call: GraphRun, count: int) -> None:
         """Copies what later calls, or an EAGLE head, need of a call's first `count` rows."""
         if self.features is not None:
             states = call.states[graph_io.FEATURES]

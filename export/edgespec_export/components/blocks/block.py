@@ -25,11 +25,18 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["AttentionBlock", "AttentionMiddle", "Block", "Call", "FeedForwardBlock", "Middle"]
+__all__ = [
+    "AttentionBlock",
+    "AttentionMiddle",
+    "Block",
+    "EmitContext",
+    "FeedForwardBlock",
+    "Middle",
+]
 
 
 @dataclass(frozen=True)
-class Call:
+class EmitContext:
     """The values and choices that all blocks of a graph share.
 
     Attributes:
@@ -47,7 +54,7 @@ class Call:
 class Middle(Protocol):
     """The part of a block between its two products."""
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         """[m, …] from the outputs of the block's first product."""
         ...
 
@@ -88,15 +95,15 @@ class Block(ABC):
         """Before the block, of what it adds, and of the sum."""
         return self.norm, self.post_norm, self.sum_norm
 
-    def emit(self, g: Graph, x: ir.Value, call: Call) -> ir.Value:
+    def emit(self, g: Graph, x: ir.Value, context: EmitContext) -> ir.Value:
         """The residual stream [m, width] after this block."""
         with g.block(self.name):
-            (inputs,) = call.number_format.normed_linears(g, x, self.norm, [self.reads])
-            added = self.post_norm.emit(g, self._added(g, inputs, call))
+            (inputs,) = context.number_format.normed_linears(g, x, self.norm, [self.reads])
+            added = self.post_norm.emit(g, self._added(g, inputs, context))
             return self.sum_norm.emit(g, g.op.Add(x, added))
 
     @abstractmethod
-    def _added(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         """[m, width], from the outputs of `reads`."""
 
     @abstractmethod
@@ -110,9 +117,9 @@ class AttentionBlock(Block):
 
     middle: AttentionMiddle
 
-    def _added(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
-        y = self.middle.emit(g, inputs, call)
-        (y,) = call.number_format.linear(g, y, self.writes)
+    def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
+        y = self.middle.emit(g, inputs, context)
+        (y,) = context.number_format.linear(g, y, self.writes)
         return y
 
     def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -129,8 +136,8 @@ class FeedForwardBlock(Block):
 
     middle: Middle
 
-    def _added(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
-        return call.number_format.down_proj(g, self.middle.emit(g, inputs, call), self.writes)
+    def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
+        return context.number_format.down_proj(g, self.middle.emit(g, inputs, context), self.writes)
 
     def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         """None: a product whose matrices do not fit each other fails when it is loaded."""

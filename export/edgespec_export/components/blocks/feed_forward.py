@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgespec_export.components.blocks.block import Call
+from edgespec_export.components.blocks.block import EmitContext
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import GATES, RELU, activation
 
@@ -20,7 +20,7 @@ class Gate:
 
     activation: str
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         gate, up = inputs
         if self.activation in GATES:
             (y,) = g.call(GATES[self.activation], gate, up)
@@ -34,7 +34,7 @@ class Ungated:
 
     activation: str
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         (x,) = inputs
         if self.activation == "relu":
             (y,) = g.call(RELU, x)

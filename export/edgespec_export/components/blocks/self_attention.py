@@ -14,7 +14,7 @@ from edgespec_export.components.attention.heads import (
     apply_rotary,
     normed_heads,
 )
-from edgespec_export.components.blocks.block import Call
+from edgespec_export.components.blocks.block import EmitContext
 from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, QueryFactors, RelativeBias, Rotary
 from edgespec_export.onnx_graph.graph import Graph
@@ -49,16 +49,16 @@ class SelfAttention:
     def widths(self) -> tuple[int, ...]:
         return _widths(self.heads)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         q, k, v = inputs
-        assert call.positions is not None, "an encoder has no cache"
-        assert call.encoding is not None, "a cache needs positions"
+        assert context.positions is not None, "an encoder has no cache"
+        assert context.encoding is not None, "a cache needs positions"
         rows = Projections(q, k, v, self.heads, self.norms)
-        encoding = call.encoding
+        encoding = context.encoding
         if self.bias is not None:
             assert not isinstance(encoding, Angles), "a bias is one of distances"
             encoding = self.bias.emit(g, encoding)
-        return call.attention.cached(g, rows, self.layer, call.positions, encoding)
+        return context.attention.cached(g, rows, self.layer, context.positions, encoding)
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class GatedHeads:
     def widths(self) -> tuple[int, ...]:
         return (*self.attention.widths, self.attention.heads.count)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         *qkv, gates = inputs
         heads = self.attention.heads
-        rows = self.attention.emit(g, qkv, call)
+        rows = self.attention.emit(g, qkv, context)
         by_head = g.op.Reshape(rows, g.ints(-1, heads.count, heads.size))
         gates = g.op.Unsqueeze(g.op.Sigmoid(gates), g.ints(2))
         return g.op.Reshape(g.op.Mul(by_head, gates), g.ints(-1, heads.count * heads.size))
@@ -102,18 +102,18 @@ class NormedAfterRotation:
     def widths(self) -> tuple[int, ...]:
         return _widths(self.heads)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         q, k, v = inputs
-        heads, angles = self.heads, call.encoding
+        heads, angles = self.heads, context.encoding
         assert isinstance(angles, Angles), "a learned bias rotates nothing"
-        assert call.positions is not None, "an encoder has no cache"
+        assert context.positions is not None, "an encoder has no cache"
         q = apply_rotary(g, q, heads.count, angles, heads)
         k = apply_rotary(g, k, heads.kv_count, angles, heads)
         q = normed_heads(g, q, self.q_norm, heads.size)
         k = normed_heads(g, k, self.k_norm, heads.size)
-        identity_rotary = self.identity_rotary.emit(g, call.positions)
+        identity_rotary = self.identity_rotary.emit(g, context.positions)
         rows = Projections(q, k, v, heads)
-        return call.attention.cached(g, rows, self.layer, call.positions, identity_rotary)
+        return context.attention.cached(g, rows, self.layer, context.positions, identity_rotary)
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class NormedRows:
     def widths(self) -> tuple[int, ...]:
         return _widths(self.heads)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         q, k, v = inputs
         normed = [self.q_norm.emit(g, q), self.k_norm.emit(g, k), v]
-        return SelfAttention(self.layer, self.heads).emit(g, normed, call)
+        return SelfAttention(self.layer, self.heads).emit(g, normed, context)
 
 
 @dataclass(frozen=True)
@@ -151,11 +151,11 @@ class ScaledQueries:
     def widths(self) -> tuple[int, ...]:
         return _widths(self.heads)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         q, k, v = inputs
-        assert call.positions is not None, "an encoder has no cache"
-        scaled = g.op.Mul(q, self.factors.emit(g, call.positions))
-        return SelfAttention(self.layer, self.heads).emit(g, [scaled, k, v], call)
+        assert context.positions is not None, "an encoder has no cache"
+        scaled = g.op.Mul(q, self.factors.emit(g, context.positions))
+        return SelfAttention(self.layer, self.heads).emit(g, [scaled, k, v], context)
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,10 @@ class CrossAttention:
     def widths(self) -> tuple[int, ...]:
         return (self.heads.count * self.heads.size,)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         (q,) = inputs
-        assert call.positions is not None, "an encoder has no source"
-        return call.attention.cross(g, q, self.heads, self.layer, call.positions)
+        assert context.positions is not None, "an encoder has no source"
+        return context.attention.cross(g, q, self.heads, self.layer, context.positions)
 
 
 @dataclass(frozen=True)
@@ -190,14 +190,14 @@ class EncoderAttention:
     def widths(self) -> tuple[int, ...]:
         return _widths(self.heads)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
-        assert not isinstance(call.encoding, Angles), "an encoder's positions are a bias"
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
+        assert not isinstance(context.encoding, Angles), "an encoder's positions are a bias"
         q, k, v = inputs
-        bias = call.encoding
+        bias = context.encoding
         if self.bias is not None:
             assert bias is not None, "a bias is one of distances"
             bias = self.bias.emit(g, bias)
-        return call.attention.full(g, Projections(q, k, v, self.heads), bias)
+        return context.attention.full(g, Projections(q, k, v, self.heads), bias)
 
 
 def _widths(heads: Heads) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention.heads import Heads
 from edgespec_export.components.attention.kv_cache import Buffer
-from edgespec_export.components.blocks.block import Call
+from edgespec_export.components.blocks.block import EmitContext
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -56,11 +56,11 @@ class ShortConvolution:
     def widths(self) -> tuple[int, ...]:
         return (self.width, self.width, self.width)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
-        assert call.positions is not None, "an encoder has no cache"
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
+        assert context.positions is not None, "an encoder has no cache"
         before, after, x = inputs
         kept = g.op.Mul(before, x)
-        earlier = self._earlier(g, kept, call, call.positions)
+        earlier = self._earlier(g, kept, context, context.positions)
         # One product and sum after the other: each row has the same bits in any call.
         total = g.op.Mul(kept, self._tap(g, 0))
         for steps, rows in enumerate(earlier, start=1):
@@ -78,7 +78,7 @@ class ShortConvolution:
         )
 
     def _earlier(
-        self, g: Graph, kept: ir.Value, call: Call, positions: Positions
+        self, g: Graph, kept: ir.Value, context: EmitContext, positions: Positions
     ) -> Sequence[ir.Value]:
         """Keeps this call's rows [m, width]; returns those 1, 2, … positions before each, or 0."""
         count = self.taps - 1
@@ -89,7 +89,7 @@ class ShortConvolution:
         slots = g.op.Max(slots, g.constant(0, np.int64))
         buffers = self._buffers()
         parts = [
-            call.attention.cache.gathered(g, buffer, rows, positions, slots)
+            context.attention.cache.gathered(g, buffer, rows, positions, slots)
             for buffer, rows in zip(buffers, self._parts(g, kept, len(buffers)), strict=True)
         ]  # each [1, kv_count, m · count, size]
         rows = g.op.Transpose(g.op.Concat(*parts, axis=0), perm=[2, 0, 1, 3])

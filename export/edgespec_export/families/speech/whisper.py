@@ -25,7 +25,7 @@ from edgespec_export.components.blocks.block import (
     AttentionBlock,
     AttentionMiddle,
     Block,
-    Call,
+    EmitContext,
     FeedForwardBlock,
 )
 from edgespec_export.components.blocks.feed_forward import Ungated
@@ -164,9 +164,9 @@ class Whisper(Family):
             x = activation(g, x, "gelu")
         x = g.op.Transpose(g.op.Squeeze(x, g.ints(0)), perm=[1, 0])
         x = g.op.Add(x, g.weight(f"{ENCODER}.embed_positions.weight"))
-        call = Call(number_format, attention, positions=None, encoding=None)
+        context = EmitContext(number_format, attention, positions=None, encoding=None)
         for block in self._encoder_blocks():
-            x = block.emit(g, x, call)
+            x = block.emit(g, x, context)
         linears = [self._cross_projections(layer) for layer in range(self.layers)]
         crossed = number_format.normed_linears(g, x, self._norm(f"{ENCODER}.layer_norm"), linears)
         for layer, parts in enumerate(crossed):
@@ -179,9 +179,9 @@ class Whisper(Family):
         x = g.op.Add(number_format.table(g, tokens, self.table), self._learned(g, positions))
         # Attention knows no positions: it rotates by angles of 0.
         angles = Rotary(np.zeros(self.heads.size // 2, np.float32), self.positions)
-        call = Call(number_format, attention, positions, angles.emit(g, positions))
+        context = EmitContext(number_format, attention, positions, angles.emit(g, positions))
         for block in self._decoder_blocks():
-            x = block.emit(g, x, call)
+            x = block.emit(g, x, context)
         rows = requested_rows(g, x)
         norm = self._norm(f"{DECODER}.layer_norm")
         logits = number_format.head(g, rows, OutputHead(self.tables[-1], norm))

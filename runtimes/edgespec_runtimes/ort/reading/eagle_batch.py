@@ -12,8 +12,8 @@ from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
 from edgespec.core.requests import Read
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
+from edgespec_runtimes.ort.graph_run import GraphRun
 from edgespec_runtimes.ort.ort_batch import OrtBatch, SharedRows
-from edgespec_runtimes.ort.ort_call import Call
 from edgespec_runtimes.ort.ort_sequence import OrtSequence
 from edgespec_runtimes.ort.prefill import CachedPosition
 from edgespec_runtimes.ort.reading.eagle_positions import EaglePositions
@@ -56,7 +56,7 @@ class EagleBatch(OrtBatch):
         target = self._target.sequences[number]
         return EagleSequence(self, exported, start, capacity, target, self._width)
 
-    def _set_states(self, call: Call, rows: SharedRows) -> None:
+    def _set_states(self, call: GraphRun, rows: SharedRows) -> None:
         """Rows take the fused features of the position before them, zeros before the first, or the
         hidden state of the row before them."""
         states = call.states[graph_io.FUSED_STATES]
@@ -81,7 +81,7 @@ class EagleBatch(OrtBatch):
             (found,) = self._fusion.run([graph_io.FUSED_STATES], features)
             states[fused] = np.asarray(found)
 
-    def _store_states(self, call: Call, rows: SharedRows) -> None:
+    def _store_states(self, call: GraphRun, rows: SharedRows) -> None:
         hidden = call.states[graph_io.HIDDEN]
         for part in rows.parts:
             sequence = part.sequence

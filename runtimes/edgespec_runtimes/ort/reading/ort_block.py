@@ -14,7 +14,7 @@ from edgespec.artifact.manifest import Exported
 from edgespec.core.model import Candidate
 from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
-from edgespec_runtimes.ort.ort_call import Call
+from edgespec_runtimes.ort.graph_run import GraphRun
 from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
 from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle
 from edgespec_runtimes.ort.session import open_session
@@ -94,7 +94,7 @@ class OrtBlock(OrtEagle):
         self._confidences = call.states[graph_io.CONFIDENCE][count:, 0]
         return call.logits[:count]
 
-    def _set_states(self, call: Call, count: int) -> None:
+    def _set_states(self, call: GraphRun, count: int) -> None:
         first, end = self.length, self.length + count
         states = call.states[graph_io.FUSED_STATES]
         states[:count] = self._fused(first, end)
@@ -102,7 +102,7 @@ class OrtBlock(OrtEagle):
         call.tokens[count:] = call.tokens[count - 1]
         self._head.take_features(first, end)
 
-    def _store_states(self, call: Call, count: int) -> None:
+    def _store_states(self, call: GraphRun, count: int) -> None:
         """Nothing: rows ahead do not read each other's states in later calls."""
 
 

@@ -14,8 +14,8 @@ from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.shared_calls import SequenceBatch
+from edgespec_runtimes.ort.graph_run import GraphRun
 from edgespec_runtimes.ort.ort_batch import OrtBatch
-from edgespec_runtimes.ort.ort_call import Call
 from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
 from edgespec_runtimes.ort.reading.eagle_batch import EagleBatch
 from edgespec_runtimes.ort.reading.eagle_positions import EaglePositions
@@ -70,7 +70,7 @@ class OrtEagle(OrtModel):
         """
         return list(zip_longest(tokens, self._target.cached_keys(len(tokens))))
 
-    def _set_states(self, call: Call, count: int) -> None:
+    def _set_states(self, call: GraphRun, count: int) -> None:
         first, end = self.length, self.length + count
         states = call.states[graph_io.FUSED_STATES]
         if self._head.takes_features(first, end, self._target.length):
@@ -78,7 +78,7 @@ class OrtEagle(OrtModel):
         else:
             states[0] = self._head.hidden
 
-    def _store_states(self, call: Call, count: int) -> None:
+    def _store_states(self, call: GraphRun, count: int) -> None:
         state = call.states[graph_io.HIDDEN][count - 1]
         self._head.keep_hidden(state, self.length + count - 1)
 

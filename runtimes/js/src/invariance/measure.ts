@@ -17,15 +17,15 @@ const POSITIONS_AFTER_START = 2 * MAX_ROWS;
 export const MEASURED_CAPACITY = STARTS.at(-1)! + POSITIONS_AFTER_START;
 
 /** A call with the next tokens of a text, and random ones that are rejected afterwards. */
-interface Call {
+interface MeasuredCall {
   readonly kept: number;
   readonly rejected: number;
 }
 
 /** The calls that score a text, or its beginning, one after the other. */
-type Walk = readonly Call[];
+type Walk = readonly MeasuredCall[];
 
-function call(kept: number, rejected = 0): Call {
+function call(kept: number, rejected = 0): MeasuredCall {
   return { kept, rejected };
 }
 

@@ -24,7 +24,7 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.attention.heads import Projections, apply_rotary
-from edgespec_export.components.blocks.block import Block, Call
+from edgespec_export.components.blocks.block import Block, EmitContext
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
@@ -146,29 +146,31 @@ class Eagle3(Eagle):
         states = g.input(graph_io.FUSED_STATES, np.float32, ["m", self.width])
         embedded = number_format.table(g, tokens, self.table)
         hidden_first = first_key_bias(g, positions, self.heads.count)
-        call = Call(number_format, attention, positions, hidden_first)
-        x = g.op.Add(states, self._attended(g, {TOKEN: embedded, STATE: states}, call, positions))
+        context = EmitContext(number_format, attention, positions, hidden_first)
+        x = g.op.Add(
+            states, self._attended(g, {TOKEN: embedded, STATE: states}, context, positions)
+        )
         for block in self.blocks():
-            x = block.emit(g, x, call)
+            x = block.emit(g, x, context)
         self.emit_logits(g, x, number_format)
         self.leaving(g, x, number_format)
 
     def _attended(
-        self, g: Graph, read: dict[str, ir.Value], call: Call, positions: Positions
+        self, g: Graph, read: dict[str, ir.Value], context: EmitContext, positions: Positions
     ) -> ir.Value:
         """[m, width], what attention adds to the states, from what it reads, [m, width] each."""
         halves = []
         for part, x in read.items():
             linear = Linear(tuple(half(name, part) for name in READS))
-            halves += call.number_format.normed_linears(g, x, self._norm(NORMS[part]), [linear])
+            halves += context.number_format.normed_linears(g, x, self._norm(NORMS[part]), [linear])
         q, k, v = (g.op.Add(*both) for both in zip(*halves, strict=True))
         angles = self.rotary.emit(g, positions)
         q = apply_rotary(g, q, self.heads.count, angles, self.heads)
         k = apply_rotary(g, k, self.heads.kv_count, angles, self.heads)
         rows = Projections(q, k, v, self.heads)
-        assert call.encoding is not None
-        y = call.attention.cached(g, rows, 0, positions, call.encoding)
-        (y,) = call.number_format.linear(g, y, Linear.named(WRITES))
+        assert context.encoding is not None
+        y = context.attention.cached(g, rows, 0, positions, context.encoding)
+        (y,) = context.number_format.linear(g, y, Linear.named(WRITES))
         return y
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -13,13 +13,13 @@ from edgespec.artifact import graph_io
 from edgespec.artifact.graph_io import Buffer
 from edgespec.core.model import Candidate, TopTokens
 
-__all__ = ["BlockCall", "Call", "CallMemory", "LogitsCall", "TopTokensCall"]
+__all__ = ["BlockRun", "GraphRun", "LogitsRun", "RunMemory", "TopTokensRun"]
 
 DUMMY_TOKEN = 0
 
 
 @dataclass(frozen=True)
-class CallMemory:
+class RunMemory:
     """What all calls of one decoder share.
 
     Attributes:
@@ -38,7 +38,7 @@ class CallMemory:
     has_sources: bool
 
 
-class Call:
+class GraphRun:
     """Buffers of decoder calls with a given number of rows, bound once. Subclasses bind the output.
 
     Args:
@@ -56,7 +56,7 @@ class Call:
         binding: what the session runs.
     """
 
-    def __init__(self, memory: CallMemory, rows: int, described: int, skip: int) -> None:
+    def __init__(self, memory: RunMemory, rows: int, described: int, skip: int) -> None:
         self.tokens = np.zeros(rows, np.int64)
         self.layouts = np.zeros((described, 3), np.int64)
         of_sequences = memory.has_sources and described == rows
@@ -129,14 +129,14 @@ class Call:
         self.binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
 
-class LogitsCall(Call):
+class LogitsRun(GraphRun):
     """A call that returns logits.
 
     Attributes:
         logits: float32 [rows - skip, vocab_size].
     """
 
-    def __init__(self, memory: CallMemory, rows: int, described: int, skip: int) -> None:
+    def __init__(self, memory: RunMemory, rows: int, described: int, skip: int) -> None:
         super().__init__(memory, rows, described, skip)
         count, (max_rows, vocab_size) = rows - skip, memory.logits.shape
         self.logits = (
@@ -147,20 +147,20 @@ class LogitsCall(Call):
         self._bind_output(graph_io.LOGITS, self.logits)
 
 
-class BlockCall(LogitsCall):
+class BlockRun(LogitsRun):
     """A call of a block draft that returns all logits; the last `ahead` rows are its rows ahead."""
 
-    def __init__(self, memory: CallMemory, rows: int, ahead: int) -> None:
+    def __init__(self, memory: RunMemory, rows: int, ahead: int) -> None:
         super().__init__(memory, rows, described=0, skip=0)
         self._ahead = np.array([ahead], np.int64)
         self._bind_input(graph_io.AHEAD, self._ahead)
 
 
-class TopTokensCall(Call):
+class TopTokensRun(GraphRun):
     """A call that returns each row's best token, or its `TOP_K` best with their probabilities."""
 
     def __init__(
-        self, memory: CallMemory, rows: int, described: int, skip: int, probabilities: bool
+        self, memory: RunMemory, rows: int, described: int, skip: int, probabilities: bool
     ) -> None:
         super().__init__(memory, rows, described, skip)
         shape = rows - skip, graph_io.TOP_K if probabilities else 1
