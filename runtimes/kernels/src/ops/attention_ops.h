@@ -20,16 +20,16 @@ class SelfAttention {
 
   explicit SelfAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     using in = typename Schema::in;
     Shapes shapes;
-    const auto q = call.input(in::q, shapes);
+    const auto q = context.input(in::q, shapes);
     heads_.set_sizes(shapes[Dim::q_width], shapes);
-    const auto k = call.input(in::k, shapes), v = call.input(in::v, shapes);
-    auto cached = CachedCallOf<Schema>::template of<Schema>(call, heads_, Rows::of(q), Rows::of(k),
-                                                            Rows::of(v), shapes);
-    const PositionsOf<Schema> positions(call, shapes);
-    positions.attend(cached, call.output(Schema::out::y, shapes), call.threads());
+    const auto k = context.input(in::k, shapes), v = context.input(in::v, shapes);
+    auto cached = CachedCallOf<Schema>::template of<Schema>(context, heads_, Rows::of(q),
+                                                            Rows::of(k), Rows::of(v), shapes);
+    const PositionsOf<Schema> positions(context, shapes);
+    positions.attend(cached, context.output(Schema::out::y, shapes), context.threads());
   }
 
  private:
@@ -43,12 +43,12 @@ class SourceAttention {
 
   explicit SourceAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes;
-    const auto q = call.input(Schema::in::q, shapes);
+    const auto q = context.input(Schema::in::q, shapes);
     heads_.set_sizes(shapes[Dim::q_width], shapes);
-    const auto source = SourceCall::of<Schema>(call, heads_, Rows::of(q), shapes);
-    source.attend(call.output(Schema::out::y, shapes), call.threads());
+    const auto source = SourceCall::of<Schema>(context, heads_, Rows::of(q), shapes);
+    source.attend(context.output(Schema::out::y, shapes), context.threads());
   }
 
  private:
@@ -63,14 +63,14 @@ class EncoderAttention {
 
   explicit EncoderAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     struct Keys;
     struct Values;
     Shapes shapes;
-    const auto q = call.input(Schema::in::q, shapes);
+    const auto q = context.input(Schema::in::q, shapes);
     heads_.set_sizes(shapes[Dim::q_width], shapes);
-    const auto k = call.input(Schema::in::k, shapes), v = call.input(Schema::in::v, shapes);
-    const auto bias = call.input(Schema::in::bias, shapes);
+    const auto k = context.input(Schema::in::k, shapes), v = context.input(Schema::in::v, shapes);
+    const auto bias = context.input(Schema::in::bias, shapes);
     const int64_t rows = shapes[Dim::m], size = shapes[Dim::size];
     constexpr int64_t kEveryRowSeesAll = 0;
     const AttentionShape shape{rows, heads_.count, heads_.kv_count, size, rows, kEveryRowSeesAll,
@@ -78,7 +78,7 @@ class EncoderAttention {
     const CacheRows<float> keys{by_head<Keys>(k.data, rows, size)};
     const CacheRows<float> values{by_head<Values>(v.data, rows, size)};
     attend(shape, q.data, heads_.count * size, keys, values, bias.data,
-           call.output(Schema::out::y, shapes), call.threads());
+           context.output(Schema::out::y, shapes), context.threads());
   }
 
  private:

@@ -61,28 +61,28 @@ class CachedCall {
   // q [m, heads · size], k and v [m, kv_heads · size]; the cache and the layouts are inputs of the
   // operator `Schema`. `shapes` has the sizes of heads.
   template <typename Schema>
-  static CachedCall of(Call& call, const Heads& heads, const Rows& q, const Rows& k, const Rows& v,
-                       Shapes& shapes) {
+  static CachedCall of(KernelContext& context, const Heads& heads, const Rows& q, const Rows& k,
+                       const Rows& v, Shapes& shapes) {
     using in = typename Schema::in;
     using out = typename Schema::out;
     CachedCall self(heads, q, k, v, shapes[Dim::size]);
-    const auto keys = call.input(in::past_key, shapes);
-    const auto values = call.input(in::past_value, shapes);
+    const auto keys = context.input(in::past_key, shapes);
+    const auto values = context.input(in::past_value, shapes);
     self.capacity_ = shapes[Dim::capacity];
-    const int64_t last = *call.input(in::last, shapes).data;
+    const int64_t last = *context.input(in::last, shapes).data;
     self.past_ = last + 1 - q.count;
     if (self.past_ < 0 || last >= self.capacity_) {
       fail("positions ", self.past_, " to ", last, " in a cache of ", self.capacity_);
     }
     shapes.set(Dim::keys, last + 1, "last + 1");
-    self.take_layouts(call.input(in::layouts, shapes));
-    self.keys_.numbers = present(keys.data, out::present_key, call, shapes);
-    self.values_.numbers = present(values.data, out::present_value, call, shapes);
+    self.take_layouts(context.input(in::layouts, shapes));
+    self.keys_.numbers = present(keys.data, out::present_key, context, shapes);
+    self.values_.numbers = present(values.data, out::present_value, context, shapes);
     if constexpr (std::is_same_v<Number, int8_t>) {
-      const auto key_scale = call.input(in::past_key_scale, shapes);
-      const auto value_scale = call.input(in::past_value_scale, shapes);
-      self.keys_.scales = present(key_scale.data, out::present_key_scale, call, shapes);
-      self.values_.scales = present(value_scale.data, out::present_value_scale, call, shapes);
+      const auto key_scale = context.input(in::past_key_scale, shapes);
+      const auto value_scale = context.input(in::past_value_scale, shapes);
+      self.keys_.scales = present(key_scale.data, out::present_key_scale, context, shapes);
+      self.values_.scales = present(value_scale.data, out::present_value_scale, context, shapes);
     }
     return self;
   }
@@ -131,8 +131,9 @@ class CachedCall {
   // Memory of an output of the cache with this call's positions. The caller usually binds it to
   // the memory of the past; if not, the past is copied.
   template <typename T>
-  static T* present(const T* past, const Operand<T>& spec, Call& call, const Shapes& shapes) {
-    T* now = call.output(spec, shapes);
+  static T* present(const T* past, const Operand<T>& spec, KernelContext& context,
+                    const Shapes& shapes) {
+    T* now = context.output(spec, shapes);
     size_t bytes = sizeof(T);
     for (const int64_t size : shapes.of(spec)) bytes *= static_cast<size_t>(size);
     if (now != past) std::memcpy(now, past, bytes);

@@ -23,7 +23,7 @@ class BlockSum {
   explicit BlockSum(const Setup&) {}
 
   // A call's weights of a norm: none.
-  const float* norm(const Call&, Shapes&) const { return nullptr; }
+  const float* norm(const KernelContext&, Shapes&) const { return nullptr; }
 
   // y = x + product; multiply(added, y) makes the product plus `added`.
   template <typename Multiply>
@@ -40,8 +40,8 @@ class BlockSum<Schema> {
  public:
   explicit BlockSum(const Setup& setup) : epsilon_(setup.attribute(Schema::attr::post_epsilon)) {}
 
-  const float* norm(const Call& call, Shapes& shapes) const {
-    return call.input(Schema::in::post_norm, shapes).data;
+  const float* norm(const KernelContext& context, Shapes& shapes) const {
+    return context.input(Schema::in::post_norm, shapes).data;
   }
 
   template <typename Multiply>
@@ -72,8 +72,8 @@ class BlockEnds {
         norm_(setup, shapes) {}
 
   // The normed rows of a call.
-  auto normed(const Call& call, Shapes& shapes) const {
-    return norm_.rows(call.input(Schema::in::norm, shapes).data);
+  auto normed(const KernelContext& context, Shapes& shapes) const {
+    return norm_.rows(context.input(Schema::in::norm, shapes).data);
   }
 
   WeightsOf<Schema> opening, closing;
@@ -101,12 +101,12 @@ class AttentionBlock {
   // `attend(threads)` makes `attended` [m, inner] of `opened` [m, n]. `bias` [n] is added to each
   // row of `opened` before that; null if there is none.
   template <typename Normed, typename Attend>
-  void run(Call& call, const float* x, Shapes& shapes, const Normed& normed, const float* bias,
-           float* opened, const float* attended, Attend attend) const {
+  void run(KernelContext& context, const float* x, Shapes& shapes, const Normed& normed,
+           const float* bias, float* opened, const float* attended, Attend attend) const {
     const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
-    const float* post_norm = ends_.sum.norm(call, shapes);
-    float* y = call.output(Schema::out::y, shapes);
-    Team::together(call.threads(), [&](const Threads& threads) {
+    const float* post_norm = ends_.sum.norm(context, shapes);
+    float* y = context.output(Schema::out::y, shapes);
+    Team::together(context.threads(), [&](const Threads& threads) {
       ends_.opening.multiply_rows(x, rows, normed, nullptr, opened, threads);
       if (bias) add_to_each_row(bias, rows, ends_.opening.out(), opened, threads);
       attend(threads);
@@ -139,10 +139,10 @@ class SelfAttentionBlock : AttentionBlock<Table> {
     }
   }
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes = shapes_;
-    const auto x = call.input(Schema::in::x, shapes);
-    const auto normed = this->ends_.normed(call, shapes);
+    const auto x = context.input(Schema::in::x, shapes);
+    const auto normed = this->ends_.normed(context, shapes);
     const int64_t rows = shapes[Dim::m], q_width = shapes[Dim::inner];
     const int64_t kv_width = shapes[Dim::kv_width];
     float *opened = this->opened(rows), *attended = this->attended(rows);
@@ -150,18 +150,18 @@ class SelfAttentionBlock : AttentionBlock<Table> {
       return Rows{opened + first, rows, count, shapes[Dim::n]};
     };
     auto cached = CachedCallOf<Schema>::template of<Schema>(
-        call, this->heads_, columns(0, q_width), columns(q_width, kv_width),
+        context, this->heads_, columns(0, q_width), columns(q_width, kv_width),
         columns(q_width + kv_width, kv_width), shapes);
-    const PositionsOf<Schema> positions(call, shapes);
-    this->run(call, x.data, shapes, normed, projection_bias(call, shapes), opened, attended,
+    const PositionsOf<Schema> positions(context, shapes);
+    this->run(context, x.data, shapes, normed, projection_bias(context, shapes), opened, attended,
               [&](const Threads& threads) { positions.attend(cached, attended, threads); });
   }
 
  private:
   // A call's bias of queries, keys and values, [n]; null if the block has none.
-  static const float* projection_bias(const Call& call, Shapes& shapes) {
+  static const float* projection_bias(const KernelContext& context, Shapes& shapes) {
     if constexpr (requires { Schema::in::projection_bias; }) {
-      return call.input(Schema::in::projection_bias, shapes).data;
+      return context.input(Schema::in::projection_bias, shapes).data;
     }
     return nullptr;
   }
@@ -181,15 +181,15 @@ class CrossAttentionBlock : AttentionBlock<Table> {
     }
   }
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes = shapes_;
-    const auto x = call.input(Schema::in::x, shapes);
-    const auto normed = this->ends_.normed(call, shapes);
+    const auto x = context.input(Schema::in::x, shapes);
+    const auto normed = this->ends_.normed(context, shapes);
     const int64_t rows = shapes[Dim::m], q_width = shapes[Dim::inner];
     float *opened = this->opened(rows), *attended = this->attended(rows);
     const Rows queries{opened, rows, q_width, q_width};
-    const auto source = SourceCall::of<Schema>(call, this->heads_, queries, shapes);
-    this->run(call, x.data, shapes, normed, nullptr, opened, attended,
+    const auto source = SourceCall::of<Schema>(context, this->heads_, queries, shapes);
+    this->run(context, x.data, shapes, normed, nullptr, opened, attended,
               [&](const Threads& threads) { source.attend(attended, threads); });
   }
 
@@ -226,15 +226,15 @@ class FeedForwardBlock {
     }
   }
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes = shapes_;
-    const auto x = call.input(Schema::in::x, shapes);
-    const auto normed = ends_.normed(call, shapes);
+    const auto x = context.input(Schema::in::x, shapes);
+    const auto normed = ends_.normed(context, shapes);
     const int64_t rows = shapes[Dim::m], inner = shapes[Dim::inner], width = shapes[Dim::k];
-    const float* post_norm = ends_.sum.norm(call, shapes);
+    const float* post_norm = ends_.sum.norm(context, shapes);
     float* opened = scratch<BlockOpened>(rows * kParts * inner);
-    float* y = call.output(Schema::out::y, shapes);
-    Team::together(call.threads(), [&](const Threads& threads) {
+    float* y = context.output(Schema::out::y, shapes);
+    Team::together(context.threads(), [&](const Threads& threads) {
       ends_.opening.multiply_rows(x.data, rows, normed, nullptr, opened, threads);
       const auto from_opened = [&](auto& quantized, int64_t r) {
         struct Activated;

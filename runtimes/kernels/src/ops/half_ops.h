@@ -15,11 +15,11 @@ class HalfMatMul {
 
   explicit HalfMatMul(const Setup& setup) : weights_(packed(setup, shapes_)) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes = shapes_;
-    const auto x = call.input(Schema::in::x, shapes);
-    float* y = call.output(Schema::out::y, shapes);
-    Team::together(call.threads(), [&](const Threads& threads) {
+    const auto x = context.input(Schema::in::x, shapes);
+    float* y = context.output(Schema::out::y, shapes);
+    Team::together(context.threads(), [&](const Threads& threads) {
       weights_.multiply(x.data, shapes[Dim::m], y, threads);
     });
   }

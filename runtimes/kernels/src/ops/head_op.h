@@ -67,17 +67,17 @@ class Head {
     rotated_.check_width(width);
   }
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes = shapes_;
-    const auto x = call.input(Schema::in::x, shapes);
-    const auto norm = call.input(Schema::in::norm, shapes);
-    const int64_t choose = *call.input(Schema::in::choose, shapes).data;
+    const auto x = context.input(Schema::in::x, shapes);
+    const auto norm = context.input(Schema::in::norm, shapes);
+    const int64_t choose = *context.input(Schema::in::choose, shapes).data;
     if (choose < 0 || choose > 2) {
       fail("choose is ", choose,
            "; give 0 for logits, 1 for the top token, 2 for top tokens and "
            "probabilities");
     }
-    const Int8Table table{call.input(Schema::in::table), call.input(Schema::in::scale),
+    const Int8Table table{context.input(Schema::in::table), context.input(Schema::in::scale),
                           shapes[Dim::k], shapes[Dim::vocabulary]};
     const bool wants_tokens = choose != 0, wants_probabilities = choose == 2;
     const int64_t rows = shapes[Dim::m], top = wants_probabilities ? kTopTokens : 1;
@@ -86,20 +86,20 @@ class Head {
     shapes.set(Dim::token_rows, wants_tokens ? rows : 0, "choose");
     shapes.set(Dim::probability_rows, wants_probabilities ? rows : 0, "choose");
     shapes.set(Dim::top, top, "choose");
-    float* logits = call.output(Schema::out::logits, shapes);
-    const TopTokens out{top, call.output(Schema::out::tokens, shapes),
-                        call.output(Schema::out::token_logits, shapes),
-                        call.output(Schema::out::probabilities, shapes)};
+    float* logits = context.output(Schema::out::logits, shapes);
+    const TopTokens out{top, context.output(Schema::out::tokens, shapes),
+                        context.output(Schema::out::token_logits, shapes),
+                        context.output(Schema::out::probabilities, shapes)};
     const RotatedNormedRows quantize{norm.data, epsilon_, rotated_};
     if (rows == 0) return;  // before anything is packed
     const bool prune = choose == 1 && calls_without_pruning_.load(std::memory_order_relaxed) <= 0;
     if (prune) {
-      pruned_.get(table, call.threads());
+      pruned_.get(table, context.threads());
     } else {
       whole(table);
       if (choose == 1) calls_without_pruning_.fetch_sub(1, std::memory_order_relaxed);
     }
-    Team::together(call.threads(), [&](const Threads& threads) {
+    Team::together(context.threads(), [&](const Threads& threads) {
       const auto from_x = [&](QuantizedRows& quantized, int64_t r) {
         quantize(x.data + r * table.in, quantized, r);
       };

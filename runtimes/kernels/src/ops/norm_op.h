@@ -14,13 +14,13 @@ class RMSNorm {
 
   explicit RMSNorm(const Setup& setup) : epsilon_(setup.attribute(Schema::attr::epsilon)) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes;
-    const auto x = call.input(Schema::in::x, shapes);
-    const auto norm = call.input(Schema::in::norm, shapes);
-    float* y = call.output(Schema::out::y, shapes);
+    const auto x = context.input(Schema::in::x, shapes);
+    const auto norm = context.input(Schema::in::norm, shapes);
+    float* y = context.output(Schema::out::y, shapes);
     const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
-    call.threads().each(rows, rows * width / kNumbersPerCycle, [&](int64_t r) {
+    context.threads().each(rows, rows * width / kNumbersPerCycle, [&](int64_t r) {
       norm_row_or_nan(x.data + r * width, norm.data, epsilon_, width, y + r * width);
     });
   }

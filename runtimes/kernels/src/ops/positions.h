@@ -10,12 +10,12 @@ namespace edgespec {
 template <typename Schema>
 class PositionsOf {
  public:
-  PositionsOf(const Call& call, Shapes& shapes)
-      : cos_(call.input(Schema::in::cos, shapes).data),
-        sin_(call.input(Schema::in::sin, shapes).data) {
+  PositionsOf(const KernelContext& context, Shapes& shapes)
+      : cos_(context.input(Schema::in::cos, shapes).data),
+        sin_(context.input(Schema::in::sin, shapes).data) {
     if constexpr (requires { Schema::in::q_norm; }) {
-      q_norm_ = call.input(Schema::in::q_norm, shapes).data;
-      k_norm_ = call.input(Schema::in::k_norm, shapes).data;
+      q_norm_ = context.input(Schema::in::q_norm, shapes).data;
+      k_norm_ = context.input(Schema::in::k_norm, shapes).data;
     }
   }
 
@@ -33,8 +33,8 @@ template <typename Schema>
   requires requires { Schema::in::bias; }
 class PositionsOf<Schema> {
  public:
-  PositionsOf(const Call& call, Shapes& shapes)
-      : bias_(call.input(Schema::in::bias, shapes).data) {}
+  PositionsOf(const KernelContext& context, Shapes& shapes)
+      : bias_(context.input(Schema::in::bias, shapes).data) {}
 
   void attend(CachedCallOf<Schema>& cached, float* out, const Threads& threads) const {
     cached.write_keys();

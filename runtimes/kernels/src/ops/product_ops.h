@@ -15,15 +15,15 @@ class MatMul {
 
   explicit MatMul(const Setup& setup) : weights_(opening_of<typename Schema::in>(setup, shapes_)) {}
 
-  void compute(Call& call) { multiply(call, PlainRows{}); }
+  void compute(KernelContext& context) { multiply(context, PlainRows{}); }
 
  protected:
   template <typename Quantize>
-  void multiply(Call& call, Quantize quantize) const {
+  void multiply(KernelContext& context, Quantize quantize) const {
     Shapes shapes = shapes_;
-    const auto x = call.input(Schema::in::x, shapes);
-    float* y = call.output(Schema::out::y, shapes);
-    weights_.multiply_rows(x.data, shapes[Dim::m], quantize, nullptr, y, call.threads());
+    const auto x = context.input(Schema::in::x, shapes);
+    float* y = context.output(Schema::out::y, shapes);
+    weights_.multiply_rows(x.data, shapes[Dim::m], quantize, nullptr, y, context.threads());
   }
 
   Shapes shapes_;
@@ -38,10 +38,10 @@ class NormedMatMul : MatMul<Table> {
 
   explicit NormedMatMul(const Setup& setup) : MatMul<Table>(setup), norm_(setup, this->shapes_) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes = this->shapes_;
-    const auto norm = call.input(Schema::in::norm, shapes);
-    this->multiply(call, norm_.rows(norm.data));
+    const auto norm = context.input(Schema::in::norm, shapes);
+    this->multiply(context, norm_.rows(norm.data));
   }
 
  private:
@@ -60,7 +60,7 @@ class RotatedMatMul : MatMul<Table> {
     rotated_.check_width(this->shapes_[Dim::k]);
   }
 
-  void compute(Call& call) { this->multiply(call, rotated_); }
+  void compute(KernelContext& context) { this->multiply(context, rotated_); }
 
  private:
   HadamardRows rotated_;

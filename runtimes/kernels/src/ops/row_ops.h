@@ -16,13 +16,13 @@ class HadamardRotation {
   explicit HadamardRotation(const Setup& setup)
       : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_))) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes = shapes_;
-    const auto x = call.input(Schema::in::x, shapes);
+    const auto x = context.input(Schema::in::x, shapes);
     const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
     rotated_.check_width(width);
-    float* y = call.output(Schema::out::y, shapes);
-    call.threads().each(rows, rows * width, [&](int64_t r) {
+    float* y = context.output(Schema::out::y, shapes);
+    context.threads().each(rows, rows * width, [&](int64_t r) {
       hadamard_row(x.data + r * width, rotated_.block, width, y + r * width);
     });
   }
@@ -43,13 +43,13 @@ class Embedding {
     setup.constant(Schema::in::scale, shapes_);
   }
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes = shapes_;
-    const auto tokens = call.input(Schema::in::tokens, shapes);
-    const int8_t* table = call.input(Schema::in::table);
-    const float* scale = call.input(Schema::in::scale);
+    const auto tokens = context.input(Schema::in::tokens, shapes);
+    const int8_t* table = context.input(Schema::in::table);
+    const float* scale = context.input(Schema::in::scale);
     const int64_t width = shapes[Dim::k], vocabulary = shapes[Dim::vocabulary];
-    float* y = call.output(Schema::out::y, shapes);
+    float* y = context.output(Schema::out::y, shapes);
     for (int64_t r = 0; r < shapes[Dim::m]; ++r) {
       const int64_t token = tokens.data[r];
       if (token < 0 || token >= vocabulary) {
@@ -71,13 +71,13 @@ struct Gate {
 
   explicit Gate(const Setup&) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     Shapes shapes;
-    const auto gate = call.input(Schema::in::gate, shapes);
-    const auto up = call.input(Schema::in::up, shapes);
-    float* y = call.output(Schema::out::y, shapes);
+    const auto gate = context.input(Schema::in::gate, shapes);
+    const auto up = context.input(Schema::in::up, shapes);
+    float* y = context.output(Schema::out::y, shapes);
     const int64_t rows = shapes[Dim::m], width = shapes[Dim::k];
-    call.threads().each(rows, rows * width, [&](int64_t r) {
+    context.threads().each(rows, rows * width, [&](int64_t r) {
       gate_row(gate.data + r * width, up.data + r * width, width, y + r * width);
     });
   }

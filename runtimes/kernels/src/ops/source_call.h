@@ -15,15 +15,16 @@ class SourceCall {
   // q [m, heads · size]; keys, values and the parts of them that rows see are inputs of the
   // operator `Schema`. `shapes` has the sizes of heads.
   template <typename Schema>
-  static SourceCall of(const Call& call, const Heads& heads, const Rows& q, Shapes& shapes) {
-    const auto keys = call.input(Schema::in::key, shapes);
-    const auto values = call.input(Schema::in::value, shapes);
+  static SourceCall of(const KernelContext& context, const Heads& heads, const Rows& q,
+                       Shapes& shapes) {
+    const auto keys = context.input(Schema::in::key, shapes);
+    const auto values = context.input(Schema::in::value, shapes);
     const int64_t source = shapes[Dim::source];
     if (source < 1) fail("a source of ", source, " positions");
     constexpr int64_t kEveryRowSeesAll = 0;
     AttentionShape shape{q.count, heads.count,      heads.kv_count, shapes[Dim::size],
                          source,  kEveryRowSeesAll, source,         heads.scale};
-    const auto parts = call.input(Schema::in::sources, shapes);
+    const auto parts = context.input(Schema::in::sources, shapes);
     shape.layouts = layouts_of(parts, source, q.count);
     shape.described = parts.shape[0];
     return {q, keys.data, values.data, shape};

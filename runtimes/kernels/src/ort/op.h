@@ -83,10 +83,10 @@ class Setup {
   const OrtKernelInfo* info_;
 };
 
-// One call of a kernel.
-class Call {
+// One call of a kernel: its inputs, outputs and threads.
+class KernelContext {
  public:
-  Call(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
+  KernelContext(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
 
   // An input whose sizes agree with `shapes`, which learns those that are new.
   template <typename T>
@@ -127,8 +127,8 @@ class Call {
     return value;
   }
 
-  static void run(void* call, void (*body)(void*, size_t), size_t count, void* data) {
-    const auto& self = *static_cast<Call*>(call);
+  static void run(void* context, void (*body)(void*, size_t), size_t count, void* data) {
+    const auto& self = *static_cast<KernelContext*>(context);
     Shared shared{body, data};
     const auto guarded = [](void* all, size_t index) {
       auto& work = *static_cast<Shared*>(all);
@@ -154,7 +154,7 @@ class Call {
 };
 
 // Describes a kernel class to ONNX Runtime. `Kernel` has its entry of the operators' table as
-// `Kernel::Schema`, a constructor from `Setup` and `compute(Call&)`.
+// `Kernel::Schema`, a constructor from `Setup` and `compute(KernelContext&)`.
 template <typename Kernel>
 struct CustomOp : OrtCustomOp {
   CustomOp() : OrtCustomOp{} {
@@ -178,7 +178,7 @@ struct CustomOp : OrtCustomOp {
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
       auto& instance = *static_cast<Instance*>(kernel);
       return guarded(instance.api, [&] {
-        Call call(instance.api, context);
+        KernelContext call(instance.api, context);
         instance.kernel.compute(call);
       });
     };
