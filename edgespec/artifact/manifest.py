@@ -158,10 +158,10 @@ class Exported:
     @property
     def is_encoder_decoder(self) -> bool:
         """The prompt goes through an encoder, and the decoder begins with `start_token`."""
-        return self.start_token is not None and not self.hears
+        return self.start_token is not None and not self.is_speech
 
     @property
-    def hears(self) -> bool:
+    def is_speech(self) -> bool:
         """The encoder reads sound; a prompt is the decoder's."""
         return self.family == SPEECH_FAMILY
 

@@ -180,7 +180,7 @@ class TextEngine:
         """A text that goes on from its prompt's, or stands alone: an answer, a translation, what a
         grammar describes."""
         model = self.parts.manifest.target
-        alone = model.is_encoder_decoder or model.hears or request.grammar is not None
+        alone = model.is_encoder_decoder or model.is_speech or request.grammar is not None
         goes_on = request.prompt.is_continued and not alone
         tokens = request.prompt.tokens
         # A token that the model does not have is refused when the prompt is read.

@@ -81,7 +81,9 @@ weights of {_origin(plan)}; they are under the target's licence. Pair it with it
 | training | {result.steps} steps, {result.minutes:.0f} minutes, \
 {LOSS_NAMES[plan.loss]}, seed {plan.seed} |
 
-| on {result.held_out} held-out prompts{", first token of a round" if plan.reads_target else ""} \
+| on {result.held_out} held-out prompts{
+        ", first token of a round" if plan.uses_target_states else ""
+    } \
 | before | after |
 |---|---|---|
 | greedy: same most probable token | {result.before.greedy:.3f} | {result.after.greedy:.3f} |

@@ -94,7 +94,7 @@ class _Run:
         held_out = max(4, min(64, len(prompts) // 20))
         self._held_out_prompts, self._prompts = prompts[:held_out], prompts[held_out:]
         features: Features | None = None
-        if plan.reads_target and isinstance(target, Causal):
+        if plan.uses_target_states and isinstance(target, Causal):
             target.feature_layers = feature_layers(target.model.config.num_hidden_layers)
             features = Features(target)
         self._outputs = TargetOutputs(target, features, eos_token_ids, plan, work)

@@ -92,7 +92,7 @@ class Plan:
     start: str | None = None
 
     @property
-    def reads_target(self) -> bool:
+    def uses_target_states(self) -> bool:
         """Whether the draft reads its target's hidden states."""
         return self.eagle or self.block is not None
 
@@ -107,7 +107,7 @@ def check_plan(plan: Plan) -> None:
         raise UsageError(f"loss is {plan.loss!r}; give one of: {', '.join(LOSS_NAMES)}")
     if plan.eagle and plan.block is not None:
         raise UsageError("a draft is eagle or has a block; leave one of them out")
-    if plan.reads_target and plan.on_policy:
+    if plan.uses_target_states and plan.on_policy:
         raise UsageError(f"{_kind(plan)} is not trained on_policy; leave one of them out")
     if plan.share_encoder:
         _check_shared_encoder(plan)
@@ -156,7 +156,7 @@ def plan_for(plan: Plan, family: Family) -> Plan:
             "distill supports only targets without such layers"
         )
     has_encoder = family.encoder_layers is not None
-    if plan.reads_target and has_encoder:
+    if plan.uses_target_states and has_encoder:
         option = "eagle" if plan.eagle else "block"
         raise UsageError(f"{_kind(plan)} needs a Llama-like target; leave {option} out")
     if plan.share_encoder and not has_encoder:

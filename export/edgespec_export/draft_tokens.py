@@ -79,7 +79,7 @@ def _common_tokens(
     if difference is None:
         return None
     differ = f"the tokenizers of {target.label} and {draft.label} differ: {difference}"
-    if draft.vocabulary is not None or draft_family.reads_of_target is not None:
+    if draft.vocabulary is not None or draft_family.target_inputs is not None:
         raise EdgespecError(f"{differ}; pair the draft with the target that it was trained for")
     try:
         common = common_tokens(

@@ -50,8 +50,8 @@ def check_target(target: Checkpoint, family: Family) -> None:
     reason = None
     if target.vocabulary is not None:
         reason = f"has only some of its target's tokens ({VOCABULARY})"
-    elif family.reads_of_target is not None:
-        reason = f"reads {family.reads_of_target}"
+    elif family.target_inputs is not None:
+        reason = f"reads {family.target_inputs}"
     if reason is not None:
         raise EdgespecError(f"{target.label} is a draft that {reason}, so it cannot be a target")
 

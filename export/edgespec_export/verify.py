@@ -39,7 +39,7 @@ class Scored(Protocol):
 
 
 @runtime_checkable
-class Hearing(Scored, Protocol):
+class SpeechScored(Scored, Protocol):
     """A speech model."""
 
     def hear(self, log_mel: npt.NDArray[np.float32]) -> None: ...
@@ -87,7 +87,7 @@ def differences(
         for size in (PROMPT_LENGTH, TEXT_LENGTH)
     )
     sound = None
-    if isinstance(model, Hearing):
+    if isinstance(model, SpeechScored):
         config = reference.config
         sound = sample_log_mel(config.num_mel_bins, 2 * config.max_source_positions)
         model.hear(sound)

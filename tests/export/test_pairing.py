@@ -24,7 +24,7 @@ def t5(tmp_path) -> Family:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_a_model_that_transformers_cannot_run_alone_reads_its_target(family):
-    assert (family.reads_of_target is None) == (family.transformers_class is not None)
+    assert (family.target_inputs is None) == (family.transformers_class is not None)
 
 
 def test_a_target_outputs_what_a_draft_reads_of_it(llama, t5):

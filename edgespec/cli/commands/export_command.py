@@ -116,5 +116,5 @@ def export(
         request, folder, verify=verify, measure=not no_measure, replace=force, threads=threads
     )
     name = folder if output else name_for_commands(request, folder)
-    use = "transcribe {} FILE" if read_manifest(folder).target.hears else "generate {} PROMPT"
+    use = "transcribe {} FILE" if read_manifest(folder).target.is_speech else "generate {} PROMPT"
     say(f"{folder}: ready; try: edgespec {use.format(name)}")

@@ -120,7 +120,7 @@ def _named(loadings: list[Loading]) -> dict[str, Loading]:
         if not is_named or Path(given.name).exists():
             name, pair = "", given.name
         loading = replace(given, name=pair)
-        if loading.manifest.target.hears:
+        if loading.manifest.target.is_speech:
             raise UsageError(
                 f"{pair} makes text of sound, and requests have none; use: edgespec transcribe"
             )

@@ -132,7 +132,7 @@ def _shares_calls(
 def _pair(folder: Path, parts: PairParts) -> Pair:
     """The pair of these parts: speech models need their speech formats."""
     drafting = parts.drafting()
-    if not parts.manifest.target.hears:
+    if not parts.manifest.target.is_speech:
         return Pair(parts, drafting)
     from edgespec.pair.speech_engine import SpeechEngine
 

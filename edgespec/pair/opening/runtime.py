@@ -49,7 +49,7 @@ def open_model(
     from edgespec_runtimes.ort.ort_speech import OrtSpeech
 
     if not (exported.is_eagle_head or exported.shares_encoder):
-        model = OrtSpeech if exported.hears else OrtModel
+        model = OrtSpeech if exported.is_speech else OrtModel
         return model(folder, exported, variant, **options)
     from edgespec_runtimes.ort.reading.ort_block import OrtBlock
     from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle

@@ -75,8 +75,8 @@ def _obstacle(checkpoint: Checkpoint, family: Family, calibration: Calibration) 
     """Why there are no moments for this model; None if there are."""
     if not calibration.texts:
         return "without calibration"
-    if family.reads_of_target is not None:
-        return f"as it reads {family.reads_of_target} and not only texts"
+    if family.target_inputs is not None:
+        return f"as it reads {family.target_inputs} and not only texts"
     if family.sound is not None:
         return "as it reads sound and not texts"
     if checkpoint.vocabulary is not None:

@@ -56,7 +56,7 @@ class Family(ABC):
         copies: names under which checkpoints repeat the embedding.
         redundant: names of tensors that checkpoints contain and no graph needs.
         applied_settings: settings of a generation config that the graphs apply.
-        reads_of_target: what a draft reads that its target computes, in words; None for a model
+        target_inputs: what a draft reads that its target computes, in words; None for a model
             that runs alone.
         graphs: names of its graphs.
         label: name of the model, for messages.
@@ -67,7 +67,7 @@ class Family(ABC):
         capacity: positions that a cache holds by default.
         positions: the most that a cache may hold; None if there is no limit.
         start_token: first decoder token of an encoder-decoder; None for decoder-only models.
-        features: numbers of each position that a target shows or an EAGLE head reads; else 0.
+        features: numbers of each position that a target outputs or an EAGLE head reads; else 0.
     """
 
     family: ClassVar[str]
@@ -78,7 +78,7 @@ class Family(ABC):
     copies: ClassVar[Sequence[str]] = ()
     redundant: ClassVar[re.Pattern[str]]
     applied_settings: ClassVar[frozenset[str]] = frozenset()
-    reads_of_target: ClassVar[str | None] = None
+    target_inputs: ClassVar[str | None] = None
 
     label: str
     vocab_size: int

@@ -111,7 +111,7 @@ class OrtModel(CachedSequence):
         self.scores_candidates = candidates and kernels and graph_io.LAYOUTS in optional
         self.shares_calls = (
             kernels
-            and not exported.hears  # its source is a sound, not a prompt
+            and not exported.is_speech  # its source is a sound, not a prompt
             and _shares_calls(self.graph, self._encoder is not None)
         )
         self.features = self._feature_memory(exported, graphs)
@@ -164,7 +164,11 @@ class OrtModel(CachedSequence):
         """Starts a sequence and returns its pending token; see
         `edgespec.core.model.Model.prefill`."""
         self._check_prompt(prompt)
-        if self._encoder is not None and self._start_token is not None and not self._exported.hears:
+        if (
+            self._encoder is not None
+            and self._start_token is not None
+            and not self._exported.is_speech
+        ):
             self.rewind(0)
             inputs = self._encoder_inputs(prompt)
             with self._computing():

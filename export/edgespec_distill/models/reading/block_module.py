@@ -38,8 +38,10 @@ class BlockDraft(Eagle):
 
     model_type = "block"
 
-    def __init__(self, body: Any, reads: Sequence[int], target_width: int, block: int) -> None:
-        super().__init__(body, reads, target_width)
+    def __init__(
+        self, body: Any, target_layers: Sequence[int], target_width: int, block: int
+    ) -> None:
+        super().__init__(body, target_layers, target_width)
         self.block = block
         width, tokens = self.config.hidden_size, self.config.vocab_size
         self.ahead = nn.Embedding(block, width)

@@ -40,21 +40,21 @@ class Eagle(nn.Module):
 
     Args:
         body: a transformers Llama with the draft's layers.
-        reads: the target's layers whose outputs it reads, counted from 1.
+        target_layers: the target's layers whose outputs it reads, counted from 1.
         target_width: the width of these outputs.
     """
 
     model_type = "eagle"
 
-    def __init__(self, body: Any, reads: Sequence[int], target_width: int) -> None:
+    def __init__(self, body: Any, target_layers: Sequence[int], target_width: int) -> None:
         super().__init__()
         config = body.config
         width, epsilon = config.hidden_size, config.rms_norm_eps
         self.config = config
         self.model, self.lm_head = body.model, body.lm_head
-        self.reads = tuple(reads)
+        self.target_layers = tuple(target_layers)
         self.target_width = target_width
-        self.reader = _FeatureFusion(len(self.reads), target_width, width, epsilon)
+        self.reader = _FeatureFusion(len(self.target_layers), target_width, width, epsilon)
         self.join = _Join(width, epsilon)
 
     @property
@@ -73,7 +73,7 @@ class Eagle(nn.Module):
             "architectures": [type(self).__name__],
             "model_type": self.model_type,
             "layers_of": self.config.model_type,
-            "target_layers": self.reads,
+            "target_layers": self.target_layers,
             "target_hidden_size": self.target_width,
         }
 

@@ -38,16 +38,16 @@ class Eagle(Llama):
     """A Llama of few layers whose residual stream starts from a token and a state.
 
     Attributes:
-        reads: the target's layers whose output it reads, counted from 1.
+        target_layers: the target's layers whose output it reads, counted from 1.
         target_width: width of their outputs.
     """
 
     family = "eagle"
     model_types = ("eagle",)
     transformers_class = None
-    reads_of_target = "its target's hidden states (an EAGLE head)"
+    target_inputs = "its target's hidden states (an EAGLE head)"
 
-    reads: tuple[int, ...]
+    target_layers: tuple[int, ...]
     target_width: int
 
     @property
@@ -56,16 +56,16 @@ class Eagle(Llama):
 
     @property
     def features(self) -> int:
-        return len(self.reads) * self.target_width
+        return len(self.target_layers) * self.target_width
 
     def prepared_target(self, target: Family) -> Family:
         super().prepared_target(target)
-        prepared = target.with_layer_outputs(self.reads)
+        prepared = target.with_layer_outputs(self.target_layers)
         if prepared is None or target.width != self.target_width:
             raise EdgespecError(
-                f"{self.label} reads layers {', '.join(map(str, self.reads))} of a Llama-like "
-                f"target of width {self.target_width}, and {target.label} is not one; pair it with "
-                "the target it was trained for"
+                f"{self.label} reads layers {', '.join(map(str, self.target_layers))} of a "
+                f"Llama-like target of width {self.target_width}, and {target.label} is not one; "
+                "pair it with the target it was trained for"
             )
         return prepared
 
@@ -79,7 +79,7 @@ class Eagle(Llama):
             raise ValueError("target_layers names none")
         shape = cls(
             **cls.fields_of(config, kind, label),
-            reads=layers,
+            target_layers=layers,
             target_width=int(config.need("target_hidden_size")),
         )
         config.refuse_the_rest(harmless=HARMLESS)
@@ -95,8 +95,8 @@ class Eagle(Llama):
     def _feature_fusion(self, g: Graph, number_format: NumberFormat) -> None:
         """States from the target's features: each layer's are normalised, multiplied and added."""
         features = g.input(graph_io.FEATURES, np.float32, ["m", self.features])
-        parts = g.split(features, [self.target_width] * len(self.reads))
-        norms = [self._norm(f"reader.norms.{index}") for index in range(len(self.reads))]
+        parts = g.split(features, [self.target_width] * len(self.target_layers))
+        norms = [self._norm(f"reader.norms.{index}") for index in range(len(self.target_layers))]
         maps = [
             number_format.down_proj(g, norm.emit(g, part), Linear((name,)))
             for norm, part, name in zip(norms, parts, self._maps, strict=True)
@@ -147,4 +147,4 @@ class Eagle(Llama):
     @property
     def _maps(self) -> tuple[str, ...]:
         """Names of the matrices of the feature fusion, one for each layer it reads."""
-        return tuple(f"reader.maps.{index}.weight" for index in range(len(self.reads)))
+        return tuple(f"reader.maps.{index}.weight" for index in range(len(self.target_layers)))

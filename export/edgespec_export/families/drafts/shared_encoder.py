@@ -41,7 +41,7 @@ class SharedEncoder(T5):
     family = "shared_encoder"
     model_types = ("t5_shared_encoder",)
     transformers_class = None
-    reads_of_target = "its target's encoder"
+    target_inputs = "its target's encoder"
 
     target_width: int
 
