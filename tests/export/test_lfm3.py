@@ -214,10 +214,10 @@ def patched(patch, owner, name, change):
 
 
 def _wider(block):
-    attention = block.middle.attention
+    attention = block.mixer.attention
     window = attention.heads.window
     heads = replace(attention.heads, window=window and window + 1)
-    return replace(block, middle=GatedHeads(replace(attention, heads=heads)))
+    return replace(block, mixer=GatedHeads(replace(attention, heads=heads)))
 
 
 def _of_the_sum(blocks):

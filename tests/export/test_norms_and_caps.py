@@ -215,9 +215,9 @@ def _of_the_sum(block):
 
 
 def _wider(block):
-    heads = block.middle.heads
+    heads = block.mixer.heads
     wider = replace(heads, window=heads.window and heads.window + 1)
-    return replace(block, middle=replace(block.middle, heads=wider))
+    return replace(block, mixer=replace(block.mixer, heads=wider))
 
 
 def _change_heads(patch, **changes):
@@ -294,7 +294,7 @@ def test_a_window_of_all_positions_hides_nothing():
     family = family_of(config, "model")
     wide = family_of({**config, "sliding_window": SIZES["max_position_embeddings"]}, "model")
     windows = [
-        [block.middle.heads.window for block in shape.blocks() if hasattr(block.middle, "heads")]
+        [block.mixer.heads.window for block in shape.blocks() if hasattr(block, "mixer")]
         for shape in (family, wide)
     ]
     assert windows == [[WINDOW, WINDOW, WINDOW, None], 4 * [None]]

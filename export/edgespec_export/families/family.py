@@ -226,23 +226,23 @@ class Family(ABC):
             name
             for block in blocks
             if isinstance(block, FeedForwardBlock)
-            for name in block.writes.weights
+            for name in block.out_proj.weights
         )
         if not self.is_rotatable:
             reads = frozenset(
                 name
                 for block in blocks
                 if any(isinstance(norm, RmsNorm) for norm in block.norms)
-                for name in block.reads.weights
+                for name in block.in_proj.weights
             )
             return ResidualStream(False, frozenset(), {}, frozenset(), down_projs, reads)
         readers = {
             name: block.norm.weight
             for block in blocks
             if isinstance(block.norm, RmsNorm)
-            for name in block.reads.weights
+            for name in block.in_proj.weights
         }
         writers = frozenset(
-            name for block in blocks for name in (*block.writes.weights, *block.writes.biases)
+            name for block in blocks for name in (*block.out_proj.weights, *block.out_proj.biases)
         )
         return ResidualStream(True, frozenset(self.tables), readers, writers, down_projs)

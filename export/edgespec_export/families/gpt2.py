@@ -94,16 +94,16 @@ class Gpt2(DecoderOnly):
             AttentionBlock(
                 name=f"{at}.attn",
                 norm=self._norm(f"{at}.ln_1"),
-                reads=Linear.named(f"{at}.attn.c_attn", bias=True, widths=attention.widths),
-                middle=attention,
-                writes=Linear.named(f"{at}.attn.c_proj", bias=True),
+                in_proj=Linear.named(f"{at}.attn.c_attn", bias=True, widths=attention.widths),
+                mixer=attention,
+                out_proj=Linear.named(f"{at}.attn.c_proj", bias=True),
             ),
             FeedForwardBlock(
                 name=f"{at}.mlp",
                 norm=self._norm(f"{at}.ln_2"),
-                reads=Linear.named(f"{at}.mlp.c_fc", bias=True),
-                middle=Ungated(self.activation),
-                writes=Linear.named(f"{at}.mlp.c_proj", bias=True),
+                in_proj=Linear.named(f"{at}.mlp.c_fc", bias=True),
+                activation=Ungated(self.activation),
+                out_proj=Linear.named(f"{at}.mlp.c_proj", bias=True),
             ),
         )
 

@@ -20,9 +20,9 @@ from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.attention.heads import Heads
 from edgespec_export.components.blocks.block import (
     AttentionBlock,
-    AttentionMiddle,
     Block,
     FeedForwardBlock,
+    Mixer,
 )
 from edgespec_export.components.blocks.feed_forward import Gate, Ungated
 from edgespec_export.components.blocks.self_attention import (
@@ -174,24 +174,22 @@ class T5(EncoderDecoder):
             yield self._attention_block(f"{at}.1", "EncDecAttention", "q", cross)
             yield self._feed_forward_block(f"{at}.2")
 
-    def encoder_attention(self, layer: int) -> AttentionMiddle:
+    def encoder_attention(self, layer: int) -> Mixer:
         """The self-attention of an encoder layer."""
         return EncoderAttention(self.heads)
 
-    def decoder_attention(self, layer: int) -> AttentionMiddle:
+    def decoder_attention(self, layer: int) -> Mixer:
         """The self-attention of a decoder layer."""
         return SelfAttention(layer, self.heads)
 
-    def _attention_block(
-        self, at: str, kind: str, reads: str, middle: AttentionMiddle
-    ) -> AttentionBlock:
+    def _attention_block(self, at: str, kind: str, reads: str, mixer: Mixer) -> AttentionBlock:
         name = f"{at}.{kind}"
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.layer_norm"),
-            reads=Linear.named(*(f"{name}.{part}" for part in reads)),
-            middle=middle,
-            writes=Linear.named(f"{name}.o"),
+            in_proj=Linear.named(*(f"{name}.{part}" for part in reads)),
+            mixer=mixer,
+            out_proj=Linear.named(f"{name}.o"),
         )
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
@@ -200,9 +198,9 @@ class T5(EncoderDecoder):
         return FeedForwardBlock(
             name=name,
             norm=self._norm(f"{at}.layer_norm"),
-            reads=Linear.named(*(f"{name}.{part}" for part in parts)),
-            middle=Gate(self.activation) if self.gated else Ungated(self.activation),
-            writes=Linear.named(f"{name}.wo"),
+            in_proj=Linear.named(*(f"{name}.{part}" for part in parts)),
+            activation=Gate(self.activation) if self.gated else Ungated(self.activation),
+            out_proj=Linear.named(f"{name}.wo"),
         )
 
     def cross_projections(self, layer: int) -> Linear:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from edgespec_export.components.blocks.block import AttentionMiddle
+from edgespec_export.components.blocks.block import Mixer
 from edgespec_export.components.blocks.self_attention import EncoderAttention, SelfAttention
 from edgespec_export.components.positions import Positions, RelativeBias
 from edgespec_export.families.t5 import T5
@@ -35,10 +35,10 @@ class UMT5(T5):
         """The distances, int64 [m, total], of which each layer makes its bias."""
         return self.bias("decoder", 0).distances_of_decoder(g, positions)
 
-    def encoder_attention(self, layer: int) -> AttentionMiddle:
+    def encoder_attention(self, layer: int) -> Mixer:
         return EncoderAttention(self.heads, bias=self.bias("encoder", layer))
 
-    def decoder_attention(self, layer: int) -> AttentionMiddle:
+    def decoder_attention(self, layer: int) -> Mixer:
         return SelfAttention(layer, self.heads, bias=self.bias("decoder", layer))
 
     def biases(self) -> Iterator[RelativeBias]:

@@ -1,1 +1,1 @@
-"""The blocks of a layer, and what is in the middle of each."""
+"""The blocks of a layer, their mixers and activations."""

@@ -1,7 +1,7 @@
 """The blocks of a layer: what attention and the feed-forward add to the residual stream.
 
-    x ──┬── norm ── reads ── middle ── writes ── post_norm ── + ── sum_norm ── x'
-        └─────────────────────────────────────────────────────┘
+    x ──┬── norm ── in_proj ── mixer ── out_proj ── post_norm ── + ── sum_norm ── x'
+        └────────────────────────────────────────────────────────┘
 
 Most models have only the first of the three norms ("pre-norm"; Xiong et al. 2020, arXiv
 2002.04745), Gemma 3 has the second as well. Older ones have only the third ("post-norm"): a block
@@ -26,12 +26,12 @@ from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = [
+    "Activation",
     "AttentionBlock",
-    "AttentionMiddle",
     "Block",
     "EmitContext",
     "FeedForwardBlock",
-    "Middle",
+    "Mixer",
 ]
 
 
@@ -51,16 +51,16 @@ class EmitContext:
     encoding: PositionEncoding | None
 
 
-class Middle(Protocol):
-    """The part of a block between its two products."""
+class Activation(Protocol):
+    """What a feed-forward block has between its products."""
 
     def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         """[m, …] from the outputs of the block's first product."""
         ...
 
 
-class AttentionMiddle(Middle, Protocol):
-    """Attributes of attention that determine the shapes of its block's matrices.
+class Mixer(Activation, Protocol):
+    """What mixes the rows of an attention block: attention, or a convolution.
 
     Attributes:
         widths: of its inputs; the first is also the width of its result.
@@ -72,21 +72,21 @@ class AttentionMiddle(Middle, Protocol):
 
 @dataclass(frozen=True)
 class Block(ABC):
-    """sum_norm(x + post_norm(writes(middle(reads(norm(x)))))).
+    """sum_norm(x + post_norm(out_proj(mixer(in_proj(norm(x)))))), or an activation for the mixer.
 
     Attributes:
         name: of the block in the checkpoint, for messages: "model.layers.3.mlp".
         norm: of the residual stream.
-        reads: the matrices that read the norm.
-        writes: the matrix whose output is added to the residual stream.
+        in_proj: the matrices that read the norm.
+        out_proj: the matrix whose output is added to the residual stream.
         post_norm: of what is added.
         sum_norm: of the sum.
     """
 
     name: str
     norm: Norm
-    reads: Linear
-    writes: Linear
+    in_proj: Linear
+    out_proj: Linear
     post_norm: Norm = field(default=NoNorm(), kw_only=True)
     sum_norm: Norm = field(default=NoNorm(), kw_only=True)
 
@@ -98,13 +98,13 @@ class Block(ABC):
     def emit(self, g: Graph, x: ir.Value, context: EmitContext) -> ir.Value:
         """The residual stream [m, width] after this block."""
         with g.block(self.name):
-            (inputs,) = context.number_format.normed_linears(g, x, self.norm, [self.reads])
+            (inputs,) = context.number_format.normed_linears(g, x, self.norm, [self.in_proj])
             added = self.post_norm.emit(g, self._added(g, inputs, context))
             return self.sum_norm.emit(g, g.op.Add(x, added))
 
     @abstractmethod
     def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
-        """[m, width], from the outputs of `reads`."""
+        """[m, width], from the outputs of `in_proj`."""
 
     @abstractmethod
     def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -115,29 +115,31 @@ class Block(ABC):
 class AttentionBlock(Block):
     """A block with attention between its products, or what a model has in its place."""
 
-    middle: AttentionMiddle
+    mixer: Mixer
 
     def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
-        y = self.middle.emit(g, inputs, context)
-        (y,) = context.number_format.linear(g, y, self.writes)
+        y = self.mixer.emit(g, inputs, context)
+        (y,) = context.number_format.linear(g, y, self.out_proj)
         return y
 
     def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-        heads = self.middle.widths
-        outputs = (sum(heads),) if self.reads.widths else heads
-        for name, output in zip(self.reads.weights, outputs, strict=True):
+        heads = self.mixer.widths
+        outputs = (sum(heads),) if self.in_proj.widths else heads
+        for name, output in zip(self.in_proj.weights, outputs, strict=True):
             yield name, (output, width)
-        yield self.writes.weights[0], (width, heads[0])
+        yield self.out_proj.weights[0], (width, heads[0])
 
 
 @dataclass(frozen=True)
 class FeedForwardBlock(Block):
     """A block with an activation between its products."""
 
-    middle: Middle
+    activation: Activation
 
     def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
-        return context.number_format.down_proj(g, self.middle.emit(g, inputs, context), self.writes)
+        return context.number_format.down_proj(
+            g, self.activation.emit(g, inputs, context), self.out_proj
+        )
 
     def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         """None: a product whose matrices do not fit each other fails when it is loaded."""

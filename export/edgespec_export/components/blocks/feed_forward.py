@@ -1,4 +1,4 @@
-"""The middle of a feed-forward block: an activation, gated or not."""
+"""Activations of a feed-forward block, gated or not."""
 
 from __future__ import annotations
 

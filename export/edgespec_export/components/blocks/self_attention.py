@@ -1,4 +1,4 @@
-"""The middle of an attention block: self-attention, cross-attention, an encoder's attention."""
+"""Mixers of an attention block: self-attention, cross-attention, an encoder's attention."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def cache_layers_for(width: int, heads: Heads) -> int:
 
 @dataclass(frozen=True)
 class ShortConvolution:
-    """The middle of a block, from three inputs [m, width] in this order: before, after, x.
+    """The mixer of a block, from three inputs [m, width] in this order: before, after, x.
 
     Attributes:
         layer: the first of its layers of the cache.

@@ -19,9 +19,9 @@ from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.heads import Heads
 from edgespec_export.components.blocks.block import (
     AttentionBlock,
-    AttentionMiddle,
     Block,
     FeedForwardBlock,
+    Mixer,
 )
 from edgespec_export.components.blocks.feed_forward import Ungated
 from edgespec_export.components.blocks.self_attention import (
@@ -185,16 +185,14 @@ class Bart(EncoderDecoder):
             yield self._attention_block(at, "encoder_attn", "q", cross)
             yield self._feed_forward_block(at)
 
-    def _attention_block(
-        self, at: str, kind: str, reads: str, middle: AttentionMiddle
-    ) -> AttentionBlock:
+    def _attention_block(self, at: str, kind: str, reads: str, mixer: Mixer) -> AttentionBlock:
         name, norm = f"{at}.{kind}", self._norm(f"{at}.{kind}_layer_norm")
         return AttentionBlock(
             name=name,
             norm=self.before(norm),
-            reads=Linear.named(*(f"{name}.{part}_proj" for part in reads), bias=True),
-            middle=middle,
-            writes=Linear.named(f"{name}.out_proj", bias=True),
+            in_proj=Linear.named(*(f"{name}.{part}_proj" for part in reads), bias=True),
+            mixer=mixer,
+            out_proj=Linear.named(f"{name}.out_proj", bias=True),
             sum_norm=self.after(norm),
         )
 
@@ -203,9 +201,9 @@ class Bart(EncoderDecoder):
         return FeedForwardBlock(
             name=f"{at}.fc1",
             norm=self.before(norm),
-            reads=Linear.named(f"{at}.fc1", bias=True),
-            middle=Ungated(self.activation),
-            writes=Linear.named(f"{at}.fc2", bias=True),
+            in_proj=Linear.named(f"{at}.fc1", bias=True),
+            activation=Ungated(self.activation),
+            out_proj=Linear.named(f"{at}.fc2", bias=True),
             sum_norm=self.after(norm),
         )
 

@@ -116,17 +116,17 @@ class Gemma3(DecoderOnly):
             AttentionBlock(
                 name=attention,
                 norm=norm(f"{at}.input_layernorm"),
-                reads=Linear.named(*(f"{attention}.{part}_proj" for part in "qkv")),
-                middle=SelfAttention(index, self._heads_of(index), self._head_norms(attention)),
-                writes=Linear.named(f"{attention}.o_proj"),
+                in_proj=Linear.named(*(f"{attention}.{part}_proj" for part in "qkv")),
+                mixer=SelfAttention(index, self._heads_of(index), self._head_norms(attention)),
+                out_proj=Linear.named(f"{attention}.o_proj"),
                 post_norm=norm(f"{at}.post_attention_layernorm"),
             ),
             FeedForwardBlock(
                 name=feed_forward,
                 norm=norm(f"{at}.pre_feedforward_layernorm"),
-                reads=Linear.named(f"{feed_forward}.gate_proj", f"{feed_forward}.up_proj"),
-                middle=Gate("gelu_pytorch_tanh"),
-                writes=Linear.named(f"{feed_forward}.down_proj"),
+                in_proj=Linear.named(f"{feed_forward}.gate_proj", f"{feed_forward}.up_proj"),
+                activation=Gate("gelu_pytorch_tanh"),
+                out_proj=Linear.named(f"{feed_forward}.down_proj"),
                 post_norm=norm(f"{at}.post_feedforward_layernorm"),
             ),
         )

@@ -113,9 +113,9 @@ class Lfm2(DecoderOnly):
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.operator_norm"),
-            reads=Linear.named(f"{name}.in_proj", bias=self.conv_bias, widths=convolution.widths),
-            middle=convolution,
-            writes=Linear.named(f"{name}.out_proj", bias=self.conv_bias),
+            in_proj=Linear.named(f"{name}.in_proj", bias=self.conv_bias, widths=convolution.widths),
+            mixer=convolution,
+            out_proj=Linear.named(f"{name}.out_proj", bias=self.conv_bias),
         )
 
     def _attention_block(self, index: int, at: str) -> AttentionBlock:
@@ -124,11 +124,11 @@ class Lfm2(DecoderOnly):
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.operator_norm"),
-            reads=Linear.named(*(f"{name}.{part}_proj" for part in "qkv")),
-            middle=SelfAttention(
+            in_proj=Linear.named(*(f"{name}.{part}_proj" for part in "qkv")),
+            mixer=SelfAttention(
                 self._first_cache_layer(index), self.heads, HeadNorms(q_norm, k_norm, self.epsilon)
             ),
-            writes=Linear.named(f"{name}.out_proj"),
+            out_proj=Linear.named(f"{name}.out_proj"),
         )
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
@@ -136,9 +136,9 @@ class Lfm2(DecoderOnly):
         return FeedForwardBlock(
             name=name,
             norm=self._norm(f"{at}.ffn_norm"),
-            reads=Linear.named(f"{name}.w1", f"{name}.w3"),
-            middle=Gate("silu"),
-            writes=Linear.named(f"{name}.w2"),
+            in_proj=Linear.named(f"{name}.w1", f"{name}.w3"),
+            activation=Gate("silu"),
+            out_proj=Linear.named(f"{name}.w2"),
         )
 
     def _convolution(self, index: int) -> ShortConvolution:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from edgespec_export.checkpoint.weights import Weights, read_rows
 from edgespec_export.components.attention.heads import HeadNorms, Heads
-from edgespec_export.components.blocks.block import AttentionBlock, AttentionMiddle, Block
+from edgespec_export.components.blocks.block import AttentionBlock, Block, Mixer
 from edgespec_export.components.blocks.self_attention import GatedHeads, SelfAttention
 from edgespec_export.components.linear import Linear
 from edgespec_export.families.decoder_only import MAX_POSITIONS
@@ -113,14 +113,14 @@ class Lfm3(Lfm2):
         heads = heads_of_kind(self.heads, self.kinds[index], self.window, self.positions)
         norms = HeadNorms(f"{name}.q_norm.weight", f"{name}.k_norm.weight", self.epsilon)
         attention = SelfAttention(layer, heads, norms)
-        middle: AttentionMiddle = GatedHeads(attention) if self.gated else attention
+        mixer: Mixer = GatedHeads(attention) if self.gated else attention
         read = "qkvg" if self.gated else "qkv"
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.operator_norm"),
-            reads=Linear.named(*(f"{name}.{part}_proj" for part in read)),
-            middle=middle,
-            writes=Linear.named(f"{name}.o_proj"),
+            in_proj=Linear.named(*(f"{name}.{part}_proj" for part in read)),
+            mixer=mixer,
+            out_proj=Linear.named(f"{name}.o_proj"),
         )
 
 

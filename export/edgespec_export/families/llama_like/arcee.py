@@ -30,7 +30,7 @@ class Arcee(Llama):
         return cls(**shape)
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
-        reads = Linear.named(f"{at}.mlp.up_proj", bias=self.mlp_bias)
+        in_proj = Linear.named(f"{at}.mlp.up_proj", bias=self.mlp_bias)
         return replace(
-            super()._feed_forward_block(at), reads=reads, middle=Ungated(self.activation)
+            super()._feed_forward_block(at), in_proj=in_proj, activation=Ungated(self.activation)
         )

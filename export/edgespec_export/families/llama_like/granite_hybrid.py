@@ -35,13 +35,13 @@ class GraniteHybrid(Granite):
     """The shape of a Granite 4 without state-space layers and experts.
 
     Attributes:
-        inner: width of the feed-forward.
+        feed_forward_width: width of the feed-forward.
     """
 
     family = "granite_hybrid"
     model_types: ClassVar[tuple[str, ...]] = (TYPE,)
 
-    inner: int
+    feed_forward_width: int
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -60,16 +60,18 @@ class GraniteHybrid(Granite):
         config.must_be("position_embedding_type", "rope", "nope")
         config.must_be("num_local_experts", 0)
         config.must_be("normalization_function", "rmsnorm")
-        inner = config.count("shared_intermediate_size")
+        feed_forward_width = config.count("shared_intermediate_size")
         config.refuse_the_rest(harmless=OF_OTHER_PARTS | HARMLESS)
         if not rotates:
             shape["rotary"] = shape["rotary"].identity_rotary
-        return cls(**shape, inner=inner)
+        return cls(**shape, feed_forward_width=feed_forward_width)
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
         name = f"{at}.shared_mlp"
         return replace(
             super()._feed_forward_block(at),
-            reads=Linear.named(f"{name}.input_linear", widths=(self.inner, self.inner)),
-            writes=Linear.named(f"{name}.output_linear"),
+            in_proj=Linear.named(
+                f"{name}.input_linear", widths=(self.feed_forward_width, self.feed_forward_width)
+            ),
+            out_proj=Linear.named(f"{name}.output_linear"),
         )

@@ -51,14 +51,14 @@ class Hunyuan(Llama):
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         name = f"{at}.self_attn"
-        middle = NormedAfterRotation(
+        mixer = NormedAfterRotation(
             index,
             self.heads,
             q_norm=self._norm(f"{name}.query_layernorm"),
             k_norm=self._norm(f"{name}.key_layernorm"),
             identity_rotary=self.rotary.identity_rotary,
         )
-        return replace(super()._attention_block(at, index), middle=middle)
+        return replace(super()._attention_block(at, index), mixer=mixer)
 
 
 def _with_raised_base(values: dict[str, Any]) -> dict[str, Any]:

@@ -120,9 +120,9 @@ class Llama(DecoderOnly):
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.input_layernorm"),
-            reads=Linear.named(*(f"{name}.{part}_proj" for part in "qkv"), bias=self.qkv_bias),
-            middle=SelfAttention(index, heads, norms if self.head_norms else None),
-            writes=Linear.named(f"{name}.o_proj", bias=self.out_bias),
+            in_proj=Linear.named(*(f"{name}.{part}_proj" for part in "qkv"), bias=self.qkv_bias),
+            mixer=SelfAttention(index, heads, norms if self.head_norms else None),
+            out_proj=Linear.named(f"{name}.o_proj", bias=self.out_bias),
         )
 
     def _heads_of(self, index: int) -> Heads:
@@ -134,9 +134,9 @@ class Llama(DecoderOnly):
         return FeedForwardBlock(
             name=name,
             norm=self._norm(f"{at}.post_attention_layernorm"),
-            reads=Linear.named(f"{name}.gate_proj", f"{name}.up_proj", bias=self.mlp_bias),
-            middle=Gate(self.activation),
-            writes=Linear.named(f"{name}.down_proj", bias=self.mlp_bias),
+            in_proj=Linear.named(f"{name}.gate_proj", f"{name}.up_proj", bias=self.mlp_bias),
+            activation=Gate(self.activation),
+            out_proj=Linear.named(f"{name}.down_proj", bias=self.mlp_bias),
         )
 
     def _norm(self, name: str) -> RmsNorm:

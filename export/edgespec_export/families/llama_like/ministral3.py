@@ -49,5 +49,5 @@ class Ministral3(Llama):
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         block = super()._attention_block(at, index)
-        middle = ScaledQueries(index, self._heads_of(index), self.query_factors)
-        return replace(block, middle=middle)
+        mixer = ScaledQueries(index, self._heads_of(index), self.query_factors)
+        return replace(block, mixer=mixer)

@@ -92,8 +92,8 @@ class NormsAfter(Llama):
         if not self.row_norms:
             return block
         q_norm, k_norm = (self._norm(f"{block.name}.{part}_norm") for part in "qk")
-        middle = NormedRows(index, self._heads_of(index), q_norm, k_norm)
-        return replace(block, middle=middle)
+        mixer = NormedRows(index, self._heads_of(index), q_norm, k_norm)
+        return replace(block, mixer=mixer)
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
         norm = self._norm(f"{at}.post_feedforward_layernorm")

@@ -37,7 +37,7 @@ class Phi3(DecoderOnly):
         rotary: its rotary positions.
         rotated: how many numbers of a head are rotated, the first ones in the checkpoint.
         activation: of the feed-forward's gate.
-        middle: width of the feed-forward's activations.
+        feed_forward_width: width of the feed-forward's activations.
     """
 
     family = "phi3"
@@ -48,7 +48,7 @@ class Phi3(DecoderOnly):
     rotary: Rotary
     rotated: int
     activation: str
-    middle: int
+    feed_forward_width: int
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -75,7 +75,7 @@ class Phi3(DecoderOnly):
             rotary=rotary if long is None else long.applied(rotary),
             rotated=rotated,
             activation=config.activation("hidden_act", "silu"),
-            middle=config.count("intermediate_size"),
+            feed_forward_width=config.count("intermediate_size"),
             tied_head=config.flag("tie_word_embeddings", False),
             positions=positions,
         )
@@ -97,16 +97,19 @@ class Phi3(DecoderOnly):
             AttentionBlock(
                 name=f"{at}.self_attn",
                 norm=self._norm(f"{at}.input_layernorm"),
-                reads=Linear.named(f"{at}.self_attn.qkv_proj", widths=attention.widths),
-                middle=attention,
-                writes=Linear.named(f"{at}.self_attn.o_proj"),
+                in_proj=Linear.named(f"{at}.self_attn.qkv_proj", widths=attention.widths),
+                mixer=attention,
+                out_proj=Linear.named(f"{at}.self_attn.o_proj"),
             ),
             FeedForwardBlock(
                 name=f"{at}.mlp",
                 norm=self._norm(f"{at}.post_attention_layernorm"),
-                reads=Linear.named(f"{at}.mlp.gate_up_proj", widths=(self.middle, self.middle)),
-                middle=Gate(self.activation),
-                writes=Linear.named(f"{at}.mlp.down_proj"),
+                in_proj=Linear.named(
+                    f"{at}.mlp.gate_up_proj",
+                    widths=(self.feed_forward_width, self.feed_forward_width),
+                ),
+                activation=Gate(self.activation),
+                out_proj=Linear.named(f"{at}.mlp.down_proj"),
             ),
         )
 

@@ -27,14 +27,15 @@ class RenamedLlama(Llama):
 
     Attributes:
         rotated: how many numbers of a head are rotated as neighbours; 0 where halves are.
-        inner: width of the feed-forward where one matrix holds both of its inputs, else 0.
+        feed_forward_width: width of the feed-forward where one matrix holds both of its inputs,
+            else 0.
     """
 
     family = "llama_like"
     model_types: ClassVar[tuple[str, ...]] = tuple(RENAMED)
 
     rotated: int
-    inner: int
+    feed_forward_width: int
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -42,9 +43,9 @@ class RenamedLlama(Llama):
         kind = RENAMED[config.need("model_type")]
         shape = cls.fields_of(config, kind, label)
         rotated = rotated_numbers(config, shape["heads"].size) if kind.neighbours else 0
-        inner = config.count("intermediate_size") if kind.gate_up else 0
+        feed_forward_width = config.count("intermediate_size") if kind.gate_up else 0
         config.refuse_the_rest(harmless=HARMLESS)
-        return cls(**shape, rotated=rotated, inner=inner)
+        return cls(**shape, rotated=rotated, feed_forward_width=feed_forward_width)
 
     def view(self, weights: Weights) -> Weights:
         if not self.rotated:
@@ -55,7 +56,7 @@ class RenamedLlama(Llama):
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
         block = super()._feed_forward_block(at)
-        if not self.inner:
+        if not self.feed_forward_width:
             return block
-        widths = (self.inner, self.inner)
-        return replace(block, reads=Linear.named(f"{at}.mlp.gate_up_proj", widths=widths))
+        widths = (self.feed_forward_width, self.feed_forward_width)
+        return replace(block, in_proj=Linear.named(f"{at}.mlp.gate_up_proj", widths=widths))

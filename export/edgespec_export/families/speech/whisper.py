@@ -23,10 +23,10 @@ from edgespec_export.components.attention.cross_attention import cross_outputs
 from edgespec_export.components.attention.heads import Heads
 from edgespec_export.components.blocks.block import (
     AttentionBlock,
-    AttentionMiddle,
     Block,
     EmitContext,
     FeedForwardBlock,
+    Mixer,
 )
 from edgespec_export.components.blocks.feed_forward import Ungated
 from edgespec_export.components.blocks.self_attention import (
@@ -73,7 +73,8 @@ class Whisper(Family):
         mel_bins: bands of the spectrogram.
         source: positions of the encoder, each of `STRIDE` frames.
         decoder_heads: of the decoder; `heads` are the encoder's.
-        inner, decoder_inner: width of the feed-forward in encoder and decoder.
+        feed_forward_width, decoder_feed_forward_width: width of the feed-forward in encoder and
+            decoder.
         activation: of the feed-forward.
     """
 
@@ -89,8 +90,8 @@ class Whisper(Family):
     mel_bins: int
     source: int
     encoder_heads: Heads
-    inner: int
-    encoder_inner: int
+    feed_forward_width: int
+    encoder_feed_forward_width: int
     activation: str
 
     @classmethod
@@ -110,8 +111,8 @@ class Whisper(Family):
             encoder_layers=config.count("encoder_layers", 4),
             heads=heads("decoder"),
             encoder_heads=heads("encoder"),
-            inner=config.count("decoder_ffn_dim", 1536),
-            encoder_inner=config.count("encoder_ffn_dim", 1536),
+            feed_forward_width=config.count("decoder_ffn_dim", 1536),
+            encoder_feed_forward_width=config.count("encoder_ffn_dim", 1536),
             epsilon=1e-5,  # no config names another
             activation=config.activation("activation_function", "gelu"),
             tied_head=config.flag("tie_word_embeddings", True),
@@ -211,25 +212,23 @@ class Whisper(Family):
             yield self._attention_block(at, "encoder_attn", "q", CrossAttention(layer, self.heads))
             yield self._feed_forward_block(at)
 
-    def _attention_block(
-        self, at: str, kind: str, reads: str, middle: AttentionMiddle
-    ) -> AttentionBlock:
+    def _attention_block(self, at: str, kind: str, reads: str, mixer: Mixer) -> AttentionBlock:
         name = f"{at}.{kind}"
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{name}_layer_norm"),
-            reads=Linear.named(*(f"{name}.{part}_proj" for part in reads), bias=True),
-            middle=middle,
-            writes=Linear.named(f"{name}.out_proj", bias=True),
+            in_proj=Linear.named(*(f"{name}.{part}_proj" for part in reads), bias=True),
+            mixer=mixer,
+            out_proj=Linear.named(f"{name}.out_proj", bias=True),
         )
 
     def _feed_forward_block(self, at: str) -> FeedForwardBlock:
         return FeedForwardBlock(
             name=f"{at}.mlp",
             norm=self._norm(f"{at}.final_layer_norm"),
-            reads=Linear.named(f"{at}.fc1", bias=True),
-            middle=Ungated(self.activation),
-            writes=Linear.named(f"{at}.fc2", bias=True),
+            in_proj=Linear.named(f"{at}.fc1", bias=True),
+            activation=Ungated(self.activation),
+            out_proj=Linear.named(f"{at}.fc2", bias=True),
         )
 
     def _cross_projections(self, layer: int) -> Linear:
@@ -246,12 +245,12 @@ class Whisper(Family):
         yield f"{ENCODER}.embed_positions.weight", (self.source, self.width)
         yield f"{DECODER}.embed_positions.weight", (self.positions, self.width)
         yield from super().shapes()
-        for stack, layers, inner in (
-            (ENCODER, self.encoder_layers, self.encoder_inner),
-            (DECODER, self.layers, self.inner),
+        for stack, layers, feed_forward_width in (
+            (ENCODER, self.encoder_layers, self.encoder_feed_forward_width),
+            (DECODER, self.layers, self.feed_forward_width),
         ):
             for layer in range(layers):
-                yield f"{stack}.layers.{layer}.fc1.weight", (inner, self.width)
+                yield f"{stack}.layers.{layer}.fc1.weight", (feed_forward_width, self.width)
         for layer in range(self.layers):
             for name in self._cross_projections(layer).weights:
                 yield name, (self.heads.count * self.heads.size, self.width)
