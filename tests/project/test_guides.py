@@ -1,0 +1,218 @@
+"""Claim: what README and guides tell people to type works.
+
+Each page's blocks run in order, as a reader would run them, in a folder with everything that the
+pages name: the shipped pair as build/en-de, small random models as all others. A command that
+needs the hub, or runs for minutes or until it is stopped, is parsed by its own options instead,
+with files of those names. What is not run at all is listed, with the test that covers it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import itertools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+import wave
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import edgespec
+from checkpoints import write_noisy
+from edgespec.cli.main import main
+from serving import Served
+from whisper_checkpoints import write_whisper
+
+ROOT = Path(__file__).parents[2]
+GUIDES = ROOT / "docs" / "guides"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = ("", "bash")
+PAGES = [ROOT / "README.md", *sorted(GUIDES.glob("*.md"))]
+
+# Commands that download, measure for minutes, train, or serve until they are stopped.
+LONG = ("chat", "distill", "serve", "tune")
+HUB = ("smollm2-1.7b", "flan-t5-large")
+# Blocks that are not run, by what is in them.
+ELSEWHERE = {
+    "ray.data.from_items": "tests/batch/test_batch_on_ray.py",
+    "edgespec/web": "runtimes/js/tests/web/page.test.ts",
+    "streamText": "runtimes/js/tests/ai-sdk.test.ts",
+}
+NODE_MODULES = ROOT / "examples" / "node" / "node_modules"
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Language and text of each block of a page."""
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def commands(block: str) -> list[list[str]]:
+    """The words of each command of a block. Those of a pipe are commands of their own; a file that
+    the output goes to is left out."""
+    found: list[list[str]] = []
+    for line in block.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|>&")
+        lexer.whitespace_split = True
+        groups = itertools.groupby(lexer, key=lambda word: word in ("|", "&&", ">"))
+        parts = [list(words) for _, words in groups]
+        found += [
+            words for at, words in enumerate(parts[::2]) if parts[2 * at - 1 : 2 * at] != [[">"]]
+        ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def shelf(pair_folder, chat_folder, tiny_folder, tiny_checkpoints, tmp_path_factory) -> Path:
+    """Files of the names in the pages."""
+    folder = tmp_path_factory.mktemp("reader")
+    target, draft = tiny_checkpoints
+    pairs = {"en-de": pair_folder, "smollm2": chat_folder, "pair": tiny_folder}
+    pairs |= {"flan": tiny_folder, "pair-with-another-draft": tiny_folder, "draft": draft}
+    (folder / "build").mkdir()
+    for name, linked in pairs.items():
+        (folder / "build" / name).symlink_to(linked)
+    links = {"pair": tiny_folder, "PAIR": chat_folder, "TARGET": target, "DRAFT": draft}
+    links |= {"HEAD": write_noisy(target, folder / "head", noise=0.1), "models": ROOT / "models"}
+    if NODE_MODULES.is_dir():
+        links["node_modules"] = NODE_MODULES
+    for name, linked in links.items():
+        (folder / name).symlink_to(linked)
+    shutil.copytree(write_whisper(folder / "w"), folder / "whisper-base")
+    write_whisper(folder / "whisper-tiny", noise=0.03)
+    texts = "The file is open.\n%%\nSave changes?\n"
+    for name in ("prompts.txt", "prompt.txt", "my_prompts.txt", "manual.txt", "glossary.txt"):
+        (folder / name).write_text(texts)
+    (folder / "SmolLM2-135M-Instruct.Q4_1.gguf").touch()
+    lines = [block for kind, block in blocks(GUIDES / "batch.md") if kind == "json"]
+    (folder / "questions.jsonl").write_text("".join(lines[:2]))
+    (folder / "questions.jsonl.gz").write_bytes(gzip.compress("".join(lines[:2]).encode()))
+    (folder / "person.json").write_text('{"type": "boolean"}')
+    (folder / "rules.lark").write_text('start: "yes" | "no"')
+    with wave.open(str(folder / "talk.wav"), "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(16_000)
+        tone = 9000 * np.sin(np.arange(24_000) / 9)
+        sound.writeframes(tone.astype("<i2").tobytes())
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_says_works(page, shelf, tmp_path, monkeypatch):
+    folder = tmp_path / "reader"
+    shutil.copytree(shelf, folder, symlinks=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    remembered = tmp_path / ".local" / "share" / "my-app" / "texts"  # by a server, earlier
+    edgespec.load("build/pair", threads=1, remember=remembered).generate("a", max_new_tokens=9)
+    names: dict[str, object] = {"show": print}
+    for kind, block in blocks(page):
+        if any(mark in block for mark in ELSEWHERE):
+            continue
+        if kind in SHELL:
+            for words in commands(block):
+                typed(words)
+        elif kind == "python":
+            read(block, names)
+
+
+def typed(words: list[str]) -> None:
+    """One command of a shell."""
+    program, *arguments = map(os.path.expanduser, words)
+    if program == "edgespec":
+        if arguments[0] in LONG or "--ray" in arguments or set(HUB) & set(arguments):
+            parsed(arguments)
+        else:
+            ran(arguments)
+    elif program == "pip":
+        installable(arguments)
+    elif program == "make":
+        rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+        assert re.search(rf"^{arguments[0]}:", rules, re.MULTILINE)
+    else:
+        assert program in ("cd", "jq", "lm_eval", "npm", "python3", ".", "zcat"), words
+
+
+def parsed(arguments: list[str]) -> None:
+    """A command's own checks of its options, without what it does."""
+    command = main.commands[arguments[0]]
+    with click.Context(main, info_name="edgespec") as context:
+        command.make_context(arguments[0], arguments[1:], parent=context)
+
+
+def ran(arguments: list[str]) -> None:
+    """A command that ends well. An export may replace what the pages named before."""
+    if arguments[0] == "export":
+        out = Path(arguments[arguments.index("-o") + 1])
+        if out.is_symlink():
+            out.unlink()
+    given = Path("questions.jsonl").read_bytes() if "-" in arguments else None
+    result = CliRunner().invoke(main, arguments, input=given)
+    assert result.exit_code == 0, (arguments, result.output)
+
+
+def installable(arguments: list[str]) -> None:
+    """Every folder of a `pip install` has a project, with the extras that are asked for."""
+    assert arguments[0] == "install"
+    for argument in arguments[1:]:
+        name, _, extras = argument.rstrip("]").partition("[")
+        project = tomllib.loads((ROOT / name / "pyproject.toml").read_text(encoding="utf-8"))
+        known = project["project"].get("optional-dependencies", {})
+        assert set(filter(None, extras.split(","))) <= set(known), argument
+
+
+def read(block: str, names: dict[str, object]) -> None:
+    """Python, with the names of the page's earlier blocks; a client finds its server."""
+    with contextlib.ExitStack() as opened:
+        if "127.0.0.1:8080" in block:
+            pytest.importorskip("openai")
+            served = edgespec.load("build/smollm2", threads=1)
+            port = opened.enter_context(Served(served))
+            block = block.replace(":8080", f":{port}").replace('"smollm2"', '"small"')
+        exec(compile(block, "block", "exec"), names)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("node") and NODE_MODULES.is_dir() and (ROOT / "runtimes/js/dist").is_dir()),
+    reason="needs Node.js and examples/node/node_modules: make test",
+)
+def test_the_javascript_of_the_guides_runs(shelf):
+    scripts = [
+        block if "import { load" in block else f'import {{ load }} from "edgespec";\n{block}'
+        for page in PAGES
+        for kind, block in blocks(page)
+        if kind == "js" and not any(mark in block for mark in ELSEWHERE)
+    ]
+    assert len(scripts) >= 3
+    for number, script in enumerate(scripts):
+        (shelf / f"block{number}.mjs").write_text(script, encoding="utf-8")
+    (shelf / "all.mjs").write_text(
+        "".join(f'await import("./block{number}.mjs");\n' for number in range(len(scripts)))
+        + "process.exit(0);\n"
+    )
+    done = subprocess.run(
+        ["node", "all.mjs"], cwd=shelf, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_not_run_here_has_a_test_elsewhere():
+    whole = "".join(block for page in PAGES for _, block in blocks(page))
+    for mark, test in ELSEWHERE.items():
+        assert mark in whole
+        assert (ROOT / test).is_file()
+
+
+def test_a_command_with_a_wrong_option_is_found():
+    with pytest.raises(click.UsageError):
+        parsed(["serve", "--no-such-option"])
+    with pytest.raises(AssertionError):
+        ran(["inspect", "no-such-pair"])
