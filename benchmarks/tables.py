@@ -67,7 +67,7 @@ def compare_tables(contests: list[dict[str, Any]]) -> list[str]:
             f"**{contest['contest']}** (commit {contest['commit']}, load {contest['load']:.2f})",
             "",
             f"| way | MB | {' | '.join(kinds)} | {contest['ours']} vs. it | "
-            "decoding only | texts equal to own plain |",
+            "decoding | equal to own plain |",
             "|---" * (len(kinds) + 5) + "|",
         ]
         ways: dict[str, dict[str, dict[str, Any]]] = {}
@@ -76,9 +76,14 @@ def compare_tables(contests: list[dict[str, Any]]) -> list[str]:
         lines += [compare_row(way, [found[kind] for kind in kinds]) for way, found in ways.items()]
         blank = " |" * len(kinds)
         missing = contest["missing"].items()
-        lines += [f"| {way} | |{blank} {reason} | | |" for way, reason in missing]
+        lines += [f"| {way} | |{blank} {short(reason)} | | |" for way, reason in missing]
         lines.append("")
     return lines[:-1]
+
+
+def short(reason: str) -> str:
+    """The beginning of a peer's error; the results have all of it."""
+    return reason if len(reason) <= 50 else f"{reason[:49].rstrip()}…"
 
 
 def compare_row(way: str, rows: list[dict[str, Any]]) -> str:
@@ -91,7 +96,7 @@ def compare_row(way: str, rows: list[dict[str, Any]]) -> str:
     equal = sum(row["texts_equal_to_own_plain"] for row in rows)
     return (
         f"| {way} | {rows[0]['weight_bytes'] / 1e6:.0f} | {speeds} | {ratios('ours_over_it')} | "
-        f"{ratios('ours_over_it_decode')} | {equal} of {sum(row['texts'] for row in rows)} |"
+        f"{ratios('ours_over_it_decode')} | {equal}/{sum(row['texts'] for row in rows)} |"
     )
 
 
@@ -112,7 +117,10 @@ def kinds_tables(contests: list[dict[str, Any]]) -> list[str]:
             f"{contest['commit']}, load {contest['load']:.2f}, {repeats} repeats)",
             "",
             *ratio_table(kinds, ways, contest["fastest_opponents"]),
-            *(f"| {way} |{' |' * len(kinds)} {why} |" for way, why in contest["missing"].items()),
+            *(
+                f"| {way} |{' |' * len(kinds)} {short(why)} |"
+                for way, why in contest["missing"].items()
+            ),
             "",
         ]
     return lines[:-1]
@@ -309,9 +317,18 @@ def changed_texts(contest: dict[str, Any], prefix: str) -> str:
     return f"{least}" if least == most else f"{least} to {most}"
 
 
+def wrapped(line: str) -> list[str]:
+    """A line of prose as lines of a page's width; rows of tables stay as they are."""
+    if line.startswith("|") or not line:
+        return [line]
+    return textwrap.wrap(line, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def insert(path: Path, name: str, lines: list[str]) -> None:
+    """Writes lines between a page's markers of this name."""
     text = path.read_text(encoding="utf-8")
-    block = "\n".join([f"<!-- {name}:begin -->", *lines, f"<!-- {name}:end -->"])
+    prose = [part for line in lines for part in wrapped(line)]
+    block = "\n".join([f"<!-- {name}:begin -->", *prose, f"<!-- {name}:end -->"])
     pattern = rf"<!-- {name}:begin -->.*?<!-- {name}:end -->"
     assert re.search(pattern, text, flags=re.DOTALL), f"{path} has no markers for the table {name}"
     path.write_text(re.sub(pattern, lambda _: block, text, flags=re.DOTALL), encoding="utf-8")

@@ -149,11 +149,11 @@ def parsed(arguments: list[str]) -> None:
 
 
 def ran(arguments: list[str]) -> None:
-    """A command that ends well. An export may replace what the pages named before."""
-    if arguments[0] == "export":
-        out = Path(arguments[arguments.index("-o") + 1])
-        if out.is_symlink():
-            out.unlink()
+    """A command that ends well. A pair that other commands need is exported beside it."""
+    arguments = [
+        f"{word}-exported" if before == "-o" and Path(word).is_symlink() else word
+        for before, word in itertools.pairwise(["", *arguments])
+    ]
     given = Path("questions.jsonl").read_bytes() if "-" in arguments else None
     result = CliRunner().invoke(main, arguments, input=given)
     assert result.exit_code == 0, (arguments, result.output)
