@@ -61,6 +61,7 @@ def write_graphs(
             elif number_format.has_block_operators and graph.blocks:
                 fusions[file] = fuse_blocks(models[file], graph.blocks)
         _check_all_read(weight_file, family)
+    number_format.say_rounding(family.label)
     for name, model in models.items():
         ir.save(model, folder / f"{name}.onnx")
     return fusions

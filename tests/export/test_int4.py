@@ -33,11 +33,11 @@ from edgespec_export.quantization import gptq
 from edgespec_export.quantization.gptq import (
     Rounded,
     nearest,
-    on_grid,
     weighted_error,
     with_error_feedback,
 )
 from edgespec_export.quantization.rounding import pack_codes
+from edgespec_export.quantization.source_grid import on_grid
 from edgespec_runtimes.ort.session import open_session
 
 SIZES = {
@@ -206,7 +206,9 @@ def test_weights_on_a_grid_stay_exact(rng, kind):
     matrix = grid(rng, kind)
     matrix[3, :GROUP] = 0  # a group of zeros
     found = on_grid(matrix, GROUP)
-    np.testing.assert_array_equal(restored(found).astype(np.float32), matrix)
+    assert found is not None
+    assert found.is_exact
+    np.testing.assert_array_equal(restored(found.rounded).astype(np.float32), matrix)
 
 
 def test_weights_beside_a_grid_are_on_none(rng):
@@ -380,13 +382,17 @@ def test_a_matrix_is_rounded_in_blocks_of_rows_as_a_whole(monkeypatch, kind):
     if kind == "weights on a grid":
         matrix = np.rint(matrix * 3).clip(-7, 8) / np.float32(4)
         matrix[:, ::32], matrix[:, 1::32] = -7 / 4, 2
-    whole = on_grid(matrix, 32), nearest(matrix, 32)
+    whole = rounded_of(on_grid(matrix, 32)), nearest(matrix, 32)
     monkeypatch.setattr(gptq, "BLOCK", 5 * 64)
-    blocks = on_grid(matrix, 32), nearest(matrix, 32)
+    blocks = rounded_of(on_grid(matrix, 32)), nearest(matrix, 32)
     assert (whole[0] is None) == (blocks[0] is None) == (kind == "any weights")
     for expected, found in zip(whole, blocks, strict=True):
         for one, other in zip(expected or (), found or (), strict=True):
             np.testing.assert_array_equal(other, one)
+
+
+def rounded_of(grid):
+    return None if grid is None else grid.rounded
 
 
 def test_one_row_off_the_grid_keeps_a_matrix_off_it(monkeypatch):

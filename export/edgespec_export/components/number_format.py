@@ -36,6 +36,9 @@ class NumberFormat(ABC):
         """The checkpoint's tensors as this format needs them."""
         return weights
 
+    def say_rounding(self, label: str) -> None:  # noqa: B027 - most formats have nothing to say
+        """Logs what became of weights that were rounded already, once all are written."""
+
     @abstractmethod
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         """Rows of the checkpoint's table `name`: tokens [m] to [m, width]."""

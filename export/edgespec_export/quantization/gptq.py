@@ -18,7 +18,18 @@ import numpy.typing as npt
 
 from edgespec_export.quantization.rounding import pack_codes
 
-__all__ = ["DAMPING", "Rounded", "nearest", "on_grid", "weighted_error", "with_error_feedback"]
+__all__ = [
+    "DAMPING",
+    "HIGHEST",
+    "Rounded",
+    "joined",
+    "nearest",
+    "rounded_on",
+    "row_blocks",
+    "to_codes",
+    "weighted_error",
+    "with_error_feedback",
+]
 
 Float = npt.NDArray[np.float32]
 
@@ -42,46 +53,11 @@ class Rounded(NamedTuple):
     minimum: npt.NDArray[np.float16]
 
 
-def on_grid(matrix: Float, group: int) -> Rounded | None:
-    """A matrix whose groups all are on a grid already, exactly; None for others.
-
-    Found are grids whose first and last code are used, as GGUF's Q4_1 and quantization-aware
-    training with minimums have them, and those with 8 steps to the farthest weight, as Q4_0.
-    """
-    parts = []
-    for rows in _row_blocks(matrix):
-        part = _rows_on_grid(rows, group)
-        if part is None:
-            return None
-        parts.append(part)
-    return _joined(parts)
-
-
-def _rows_on_grid(rows: Float, group: int) -> Rounded | None:
-    columns = rows.reshape(len(rows), -1, group).astype(np.float64)
-    low, high = columns.min(axis=2), columns.max(axis=2)
-    farthest = np.where(-low >= high, low, high)
-    best: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
-    fits = np.zeros(low.shape, bool)
-    for scale, minimum in (((high - low) / HIGHEST, low), (farthest / -8, farthest)):
-        scale, minimum = (x.astype(np.float16).astype(np.float64) for x in (scale, minimum))
-        codes = _codes(columns, scale[:, :, None], minimum[:, :, None])
-        weights = codes * scale[:, :, None] + minimum[:, :, None]
-        exact = (weights.astype(np.float32) == columns).all(axis=2)
-        if best is None:
-            best = scale, minimum
-        best = np.where(exact, scale, best[0]), np.where(exact, minimum, best[1])
-        fits |= exact
-    if best is None or not fits.all():
-        return None
-    return _rounded(columns, *best)
-
-
 def nearest(matrix: Float, group: int) -> Rounded:
     """Each group on the grid with the least squared error, each weight on the nearest code."""
     importance = np.ones(group, np.float32)
-    blocks = (rows.reshape(len(rows), -1, group) for rows in _row_blocks(matrix))
-    return _joined([_rounded(columns, *_grids(columns, importance)) for columns in blocks])
+    blocks = (rows.reshape(len(rows), -1, group) for rows in row_blocks(matrix))
+    return joined([rounded_on(columns, *_grids(columns, importance)) for columns in blocks])
 
 
 def with_error_feedback(matrix: Float, moments: Float, group: int) -> Rounded:
@@ -104,7 +80,7 @@ def with_error_feedback(matrix: Float, moments: Float, group: int) -> Rounded:
         scales[index], minimums[index] = scale[:, 0], minimum[:, 0]
         errors = np.empty((group, out), np.float32)
         for i, weights in enumerate(rest[block]):
-            codes[first + i] = _codes(weights, scales[index], minimums[index])
+            codes[first + i] = to_codes(weights, scales[index], minimums[index])
             on = codes[first + i] * scales[index] + minimums[index]
             errors[i] = (weights - on) / within[i, i]
             rest[first + i + 1 : block.stop] -= np.outer(within[i, i + 1 :], errors[i])
@@ -119,32 +95,34 @@ def weighted_error(difference: Float, moments: Float) -> float:
     return float(np.sum((difference @ moments) * difference, dtype=np.float64))
 
 
-def _row_blocks(matrix: Float) -> Iterator[Float]:
+def row_blocks(matrix: Float) -> Iterator[Float]:
     """Rows that are rounded independently: few enough that what is computed of them stays small."""
     count = max(1, BLOCK // matrix.shape[1])
     yield from (matrix[start : start + count] for start in range(0, len(matrix), count))
 
 
-def _joined(parts: Sequence[Rounded]) -> Rounded:
+def joined(parts: Sequence[Rounded]) -> Rounded:
     """Rows one below the other."""
     codes, scales, minimums = zip(*parts, strict=True)
     return Rounded(np.concatenate(codes), np.concatenate(scales), np.concatenate(minimums))
 
 
-def _rounded(
+def rounded_on(
     columns: npt.NDArray[np.floating],
     scale: npt.NDArray[np.floating],
     minimum: npt.NDArray[np.floating],
 ) -> Rounded:
-    codes = _codes(columns, scale[:, :, None], minimum[:, :, None])
+    """Groups [out, groups, group] with each weight on the nearest code of a grid."""
+    codes = to_codes(columns, scale[:, :, None], minimum[:, :, None])
     return Rounded(pack_codes(codes), scale.astype(np.float16), minimum.astype(np.float16))
 
 
-def _codes(
+def to_codes(
     weights: npt.NDArray[np.floating],
     scale: npt.NDArray[np.floating],
     minimum: npt.NDArray[np.floating],
 ) -> npt.NDArray[np.uint8]:
+    """The code nearest to each weight; of three shapes that go together."""
     step = np.where(scale == 0, scale.dtype.type(1), scale)
     return np.rint((weights - minimum) / step).clip(0, HIGHEST).astype(np.uint8)
 
@@ -156,7 +134,7 @@ def _grids(columns: Float, importance: Float) -> tuple[Float, Float]:
     least = np.full(low.shape, np.inf, np.float32)
     best = np.zeros_like(low), np.zeros_like(low)
     for scale, minimum in _tried(low, high - low):
-        codes = _codes(columns, scale[:, :, None], minimum[:, :, None])
+        codes = to_codes(columns, scale[:, :, None], minimum[:, :, None])
         error = columns - codes * scale[:, :, None] - minimum[:, :, None]
         cost = (error * error) @ importance
         better = cost < least

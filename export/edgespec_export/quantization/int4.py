@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -14,23 +16,27 @@ from edgespec_export.components.output_head import OutputHead
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
-from edgespec_export.quantization.gptq import Rounded, nearest, on_grid, with_error_feedback
+from edgespec_export.quantization.gptq import Rounded, joined, nearest, with_error_feedback
 from edgespec_export.quantization.grouped import Grouped, finite_tensor
 from edgespec_export.quantization.int8_tables import (
     embedding_of_unrotated,
     head_of_unrotated,
 )
+from edgespec_export.quantization.source_grid import OnGrid, on_grid
 
 __all__ = ["Int4"]
 
 Float = npt.NDArray[np.float32]
 
+logger = logging.getLogger("edgespec")
+
 
 class Int4(Grouped):
     """Weights in 4 bits, each `GROUP` inputs of an output with a scale and a minimum.
 
-    A matrix that is on such a grid already, as those of GGUF's Q4_0 and Q4_1 are, keeps its weights
-    exactly. Tables are in int8, Hadamard-rotated.
+    A matrix that is on such a grid already, as those of GGUF's Q4_0 and Q4_1, of MLX, GPTQ and AWQ
+    are, keeps its codes and scales, and its weights where float16 has the minimums. Tables are in
+    int8, Hadamard-rotated.
 
     Args:
         moments: XᵀX [in, in] of what a product reads, by the names of its matrices joined by "+";
@@ -45,6 +51,8 @@ class Int4(Grouped):
     def __init__(self, moments: Callable[[str], Float] | None = None) -> None:
         super().__init__()
         self._moments = moments
+        self._matrices = 0
+        self._kept: Counter[bool] = Counter()  # matrices on a grid, by whether they are exact
 
     def table(self, g: Graph, tokens: ir.Value, name: str) -> ir.Value:
         return embedding_of_unrotated(g, tokens, name)
@@ -62,11 +70,29 @@ class Int4(Grouped):
             g.stored(f"{name}.int4.minimum", lambda: rounded().minimum),
         )
 
+    def say_rounding(self, label: str) -> None:
+        kept, moved = self._kept[True], self._kept[False]
+        if kept + moved:
+            others = f", {moved} with minimums as float16 has them" if moved else ""
+            logger.info(
+                "%s: int4 keeps the codes and scales of %d of %d matrices, which are in 4 bits "
+                "already%s",
+                *(label, kept + moved, self._matrices, others),
+            )
+
     def _rounded(self, g: Graph, names: Sequence[str]) -> Rounded:
-        matrix = np.concatenate([finite_tensor(g, name) for name in names])
-        exact = on_grid(matrix, GROUP)
-        if exact is not None:
-            return exact
+        """Matrices one below the other; those on a grid already keep it."""
+        matrices = [finite_tensor(g, name) for name in names]
+        grids = [on_grid(matrix, GROUP) for matrix in matrices]
+        self._matrices += len(grids)
+        self._kept.update(grid.is_exact for grid in grids if grid is not None)
+        others = [matrix for matrix, grid in zip(matrices, grids, strict=True) if grid is None]
+        if not others:
+            return joined([grid.rounded for grid in grids if grid is not None])
+        anew = self._rounded_anew(names, np.concatenate(others))
+        return _in_order(grids, [len(matrix) for matrix in matrices], anew)
+
+    def _rounded_anew(self, names: Sequence[str], matrix: Float) -> Rounded:
         if self._moments is None:
             return nearest(matrix, GROUP)
         moments = self._moments("+".join(names))
@@ -75,3 +101,15 @@ class Int4(Grouped):
                 f"what {names[0]!r} reads overflows; choose other texts, or --calibration none"
             )
         return with_error_feedback(matrix, moments, GROUP)
+
+
+def _in_order(grids: Sequence[OnGrid | None], rows: Sequence[int], anew: Rounded) -> Rounded:
+    """Matrices one below the other, those without a grid from `anew`, which has their rows."""
+    parts, start = [], 0
+    for grid, count in zip(grids, rows, strict=True):
+        if grid is not None:
+            parts.append(grid.rounded)
+            continue
+        parts.append(Rounded(*(part[start : start + count] for part in anew)))
+        start += count
+    return joined(parts)
