@@ -64,7 +64,7 @@ class HashedModel:
     def valid_length(self) -> int:
         return self.length
 
-    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+    def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         self._cache = list(prompt[:-1])
         return prompt[-1]
 

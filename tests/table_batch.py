@@ -29,7 +29,7 @@ class TableSequence:
     def valid_length(self):
         return self.length
 
-    def reading(self, prompt, answers=None):
+    def reading(self, prompt, assistant_spans=None):
         self.length = 0
         while self.length < len(prompt) - 1:
             yield Read(self, prompt[self.length : len(prompt) - 1][:1])
@@ -66,7 +66,7 @@ class TableBatch:
     def compute(self, requests):
         self.calls += 1
         self.together += len(requests) > 1
-        answers = []
+        assistant_spans = []
         for request in requests:  # all rows are written before any is read
             for index, token in enumerate(request.tokens):
                 self.buffer[request.model.start + request.model.length + index] = token
@@ -77,5 +77,7 @@ class TableBatch:
                 for index in range(count)
             ]
             sequence.length += count
-            answers.append(np.array(rows, dtype=object) if isinstance(request, Score) else None)
-        return answers
+            assistant_spans.append(
+                np.array(rows, dtype=object) if isinstance(request, Score) else None
+            )
+        return assistant_spans

@@ -33,7 +33,7 @@ class TableModel:
     def valid_length(self) -> int:
         return self.length
 
-    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+    def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         self._cache = list(prompt[:-1])
         return prompt[-1]
 

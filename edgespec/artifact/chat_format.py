@@ -58,13 +58,13 @@ class ChatText(NamedTuple):
 
     Attributes:
         text: with the chat format's special tokens; a tokenizer must not add its own.
-        answers: the earlier answers, each with what the template writes before an earlier answer
-            and leaves to the model for one to be generated (a space).
+        assistant_spans: the earlier answers, each with what the template writes before an earlier
+            answer and leaves to the model for one to be generated (a space).
         contents: the texts of all messages, in order; everything else is the chat format's.
     """
 
     text: str
-    answers: list[range]
+    assistant_spans: list[range]
     contents: list[range]
 
 
@@ -142,10 +142,10 @@ class ChatFormat:
             begins = parts.length + self._left_to_model()
             parts.add(self.before_answer or "")
             parts.add_message(self._shown(turn[1]))
-            parts.answers.append(range(begins, parts.length))
+            parts.assistant_spans.append(range(begins, parts.length))
             if turn is not turns[-1] or not continues:
                 parts.add(self.between or "")
-        return ChatText("".join(parts.texts), parts.answers, parts.contents)
+        return ChatText("".join(parts.texts), parts.assistant_spans, parts.contents)
 
     def _left_to_model(self) -> int:
         """Index in `before_answer` where the model's own text begins."""
@@ -215,7 +215,7 @@ class _Parts:
     def __init__(self, date: Callable[[str], str]) -> None:
         self.texts: list[str] = []
         self.length = 0
-        self.answers: list[range] = []
+        self.assistant_spans: list[range] = []
         self.contents: list[range] = []
         self._date = date
 

@@ -78,7 +78,7 @@ def plain(
     target: Model,
     prompt: Sequence[int],
     *,
-    answers: Sequence[range] | None = None,
+    assistant_spans: Sequence[range] | None = None,
     process: Processor,
     randomness: Randomness,
     max_new_tokens: int,
@@ -90,7 +90,7 @@ def plain(
     """Plain decoding: one target call per token. `speculate` keeps this distribution.
 
     Args:
-        answers: a conversation's earlier answers, as in `Model.prefill`.
+        assistant_spans: a conversation's earlier answers, as in `Model.prefill`.
         process: turns logits into the distribution p.
         ends: called once for every emitted token, in order; says whether the text ends with it.
         logits: return the logits in each round.
@@ -99,7 +99,7 @@ def plain(
             returns. Only encoder-decoders have a choice.
     """
     score = score_of(target, process, logits, edit)
-    own_start = yield from request_prefill(target, prompt, answers)
+    own_start = yield from request_prefill(target, prompt, assistant_spans)
     text = [own_start if start is None else start]
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
         p = yield from score(text, (), ())
@@ -118,7 +118,7 @@ def speculate(
     draft: Drafter,
     prompt: Sequence[int],
     *,
-    answers: Sequence[range] | None = None,
+    assistant_spans: Sequence[range] | None = None,
     process: Processor,
     rule: Rule,
     gamma: Controller,
@@ -141,7 +141,7 @@ def speculate(
     """
     score = score_of(target, process, logits, edit)
     candidate_model = candidate_model_of(target)
-    own_start = yield from request_prefill(target, prompt, answers)
+    own_start = yield from request_prefill(target, prompt, assistant_spans)
     text = [own_start if start is None else start]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)

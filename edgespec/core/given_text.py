@@ -19,16 +19,16 @@ def score_given(
     text: Sequence[int],
     take: Callable[[LogitRows, Sequence[int]], None],
     *,
-    answers: Sequence[range] | None = None,
+    assistant_spans: Sequence[range] | None = None,
 ) -> Requests[None]:
     """Asks for the logits that each token of `text` was drawn from, if it was drawn.
 
     Args:
         prompt: what comes before the text, at least one token.
         take: is called with logits [tokens, vocabulary], valid until it returns, and the tokens.
-        answers: a conversation's earlier answers, as in `Model.prefill`.
+        assistant_spans: a conversation's earlier answers, as in `Model.prefill`.
     """
-    pending = yield from request_prefill(target, prompt, answers)
+    pending = yield from request_prefill(target, prompt, assistant_spans)
     before = [pending, *text[:-1]]
     for start in range(0, len(text), ROWS):
         rows = yield from request_logits(target, before[start : start + ROWS])

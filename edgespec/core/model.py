@@ -47,14 +47,15 @@ class Model(Protocol):
     @property
     def seconds(self) -> float: ...
 
-    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+    def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         """Starts a new text.
 
         Args:
             prompt: at least one token id.
-            answers: positions of a conversation's earlier answers, which were scored while they
-                were generated. A target scores them the same way again, so what its cache holds
-                of the conversation is reused and the result is bitwise the same. None: no reuse.
+            assistant_spans: positions of a conversation's earlier answers, which were scored while
+                they were generated. A target scores them the same way again, so what its cache
+                holds of the conversation is reused and the result is bitwise the same. None: no
+                reuse.
 
         Returns the *pending* token: its row of logits is the first that the loop needs. It is the
         prompt's last token, or the start token of an encoder-decoder, and not in the cache yet.

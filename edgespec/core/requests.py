@@ -38,10 +38,10 @@ class Prefill:
 
     model: Model
     prompt: Sequence[int]
-    answers: Sequence[range] | None
+    assistant_spans: Sequence[range] | None
 
     def compute(self) -> int:
-        return self.model.prefill(self.prompt, self.answers)
+        return self.model.prefill(self.prompt, self.assistant_spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ Requests = Generator[StepRequest, Any, T]
 
 
 def request_prefill(
-    model: Model, prompt: Sequence[int], answers: Sequence[range] | None
+    model: Model, prompt: Sequence[int], assistant_spans: Sequence[range] | None
 ) -> Requests[int]:
     """Asks for `Model.prefill`."""
-    return cast(int, (yield Prefill(model, prompt, answers)))
+    return cast(int, (yield Prefill(model, prompt, assistant_spans)))
 
 
 def request_logits(

@@ -50,7 +50,7 @@ class ModelDrafter:
         worth_candidate: given the probability that a candidate (an alternative to a drafted token)
             will be the correction, and the same number, says whether to propose it. None: no
             candidates.
-        answers: a conversation's earlier answers, as in `Model.prefill`.
+        assistant_spans: a conversation's earlier answers, as in `Model.prefill`.
         legal: which tokens may come next; q is masked as p is. In greedy decoding, the draft's top
             tokens are asked about one by one, and it stops where none of them is legal.
     """
@@ -63,7 +63,7 @@ class ModelDrafter:
         last_tokens: Collection[int] = (),
         should_continue: Decision | None = None,
         worth_candidate: Decision | None = None,
-        answers: Sequence[range] | None = None,
+        assistant_spans: Sequence[range] | None = None,
         legal: LegalTokens | None = None,
     ) -> None:
         self._model = model
@@ -79,7 +79,7 @@ class ModelDrafter:
         self._last_tokens = frozenset(last_tokens)
         self._should_continue = should_continue
         self._worth_candidate = worth_candidate
-        self._answers = answers
+        self._assistant_spans = assistant_spans
         self._unread_prompt: Sequence[int] | None = None
         # All token ids from here on are the draft's, and after the prompt.
         self._start = 0  # number of the prompt's positions in the cache
@@ -101,7 +101,7 @@ class ModelDrafter:
         self, text: Sequence[int], gamma: int, randomness: Randomness
     ) -> Requests[Proposal]:
         if self._unread_prompt is not None:
-            prompt = self._vocabulary.prompt(self._unread_prompt, self._answers)
+            prompt = self._vocabulary.prompt(self._unread_prompt, self._assistant_spans)
             yield from request_prefill(self._model, *prompt)
             self._start = self._model.length
             self._unread_prompt = None

@@ -55,7 +55,7 @@ class DrafterSetup:
         gamma: tokens drafted a round, or "auto".
         costs: of rounds, by the name of the drafter.
         last_tokens: token ids that end the text.
-        answers: of a prompt that is a conversation, see `Model.prefill`.
+        assistant_spans: of a prompt that is a conversation, see `Model.prefill`.
         stores: texts in which lookup searches, in addition to the prompt and the text so far.
         legal: which tokens may come next; None if all may.
     """
@@ -67,7 +67,7 @@ class DrafterSetup:
     gamma: int | str
     costs: Mapping[str, CostSource]
     last_tokens: Collection[int] = ()
-    answers: Sequence[range] | None = None
+    assistant_spans: Sequence[range] | None = None
     stores: Sequence[Store] = ()
     legal: LegalTokens | None = None
 
@@ -125,7 +125,7 @@ def _model(setup: DrafterSetup) -> tuple[ModelDrafter, Fixed | Adaptive]:
         setup.last_tokens,
         should_continue=_should_continue(setup.draft, confident) if confident else None,
         worth_candidate=confident.worth_candidate if confident and candidates else None,
-        answers=setup.answers,
+        assistant_spans=setup.assistant_spans,
         legal=setup.legal,
     )
     return drafter, gammas

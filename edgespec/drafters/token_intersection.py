@@ -83,15 +83,15 @@ class TokenIntersection:
         return ids
 
     def prompt(
-        self, tokens: Sequence[int], answers: Sequence[range] | None
+        self, tokens: Sequence[int], assistant_spans: Sequence[range] | None
     ) -> tuple[list[int], Sequence[range] | None]:
         """A prompt in the draft's tokens, with the positions of the same answers in it."""
         ids = self._begin + self.to_draft_ids(tokens)
-        if answers is None:
+        if assistant_spans is None:
             return ids, None
         lengths = [int(self._ends[token]) - self._start(token) for token in tokens]
         starts = [*itertools.accumulate(lengths, initial=len(self._begin))]
-        return ids, [range(starts[answer.start], starts[answer.stop]) for answer in answers]
+        return ids, [range(starts[answer.start], starts[answer.stop]) for answer in assistant_spans]
 
     def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
         """q over token ids of the target: of the common tokens alone, so they share the whole

@@ -41,7 +41,7 @@ class Vocabulary(Protocol):
         ...
 
     def prompt(
-        self, tokens: Sequence[int], answers: Sequence[range] | None
+        self, tokens: Sequence[int], assistant_spans: Sequence[range] | None
     ) -> tuple[list[int], Sequence[range] | None]:
         """A prompt and the positions of its earlier answers, as in `Model.prefill`: of the draft,
         for those of the target."""
@@ -78,9 +78,9 @@ class SharedTokens:
         return self.to_draft_ids(tokens)
 
     def prompt(
-        self, tokens: Sequence[int], answers: Sequence[range] | None
+        self, tokens: Sequence[int], assistant_spans: Sequence[range] | None
     ) -> tuple[list[int], Sequence[range] | None]:
-        return self.to_draft_ids(tokens), answers
+        return self.to_draft_ids(tokens), assistant_spans
 
     def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
         return process(logits[: self._width])
@@ -131,9 +131,9 @@ class SomeTokens:
         return ids
 
     def prompt(
-        self, tokens: Sequence[int], answers: Sequence[range] | None
+        self, tokens: Sequence[int], assistant_spans: Sequence[range] | None
     ) -> tuple[list[int], Sequence[range] | None]:
-        return self.to_draft_ids(tokens), answers
+        return self.to_draft_ids(tokens), assistant_spans
 
     def distribution(self, process: Processor, logits: VocabRow) -> Distribution:
         q = process(logits)

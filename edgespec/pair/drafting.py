@@ -136,7 +136,7 @@ class Drafting:
         process: Processor,
         *,
         last_tokens: Sequence[int] = (),
-        answers: Sequence[range] | None = None,
+        assistant_spans: Sequence[range] | None = None,
         legal: ForcedTokens | None = None,
         draft: Model | None = None,
     ) -> tuple[Drafter | None, Controller]:
@@ -145,7 +145,7 @@ class Drafting:
         Args:
             process: what makes logits a distribution.
             last_tokens: those that end the text.
-            answers: of a prompt that is a conversation, see `Model.prefill`.
+            assistant_spans: of a prompt that is a conversation, see `Model.prefill`.
             legal: which tokens may come next; None if all may.
             draft: the draft model, if it is not the pair's as it is.
 
@@ -167,7 +167,7 @@ class Drafting:
                 gamma,
                 clock.costs if clock else self.costs,
                 last_tokens,
-                answers,
+                assistant_spans,
                 self._stores,
                 legal,
             )

@@ -35,14 +35,14 @@ class Prompt:
 
     Attributes:
         tokens: at least one.
-        answers: the positions of a conversation's earlier answers, which a model computes as if it
-            had just generated them. None if the prompt is no conversation.
+        assistant_spans: the positions of a conversation's earlier answers, which a model computes
+            as if it had just generated them. None if the prompt is no conversation.
         starts: where the tokens of a plain text begin in it, in characters; None for others.
         is_continued: its text goes on in what is generated, which is no answer of its own.
     """
 
     tokens: list[int]
-    answers: list[range] | None = None
+    assistant_spans: list[range] | None = None
     starts: list[int] | None = None
     is_continued: bool = False
 
@@ -144,7 +144,7 @@ class PromptEncoder:
         encoded = self._encode_chat(chat)
         if not encoded.tokens:
             raise UsageError("the chat format writes nothing for these messages; give others")
-        return Prompt(encoded.tokens, _positions(chat.answers, encoded.offsets))
+        return Prompt(encoded.tokens, _positions(chat.assistant_spans, encoded.offsets))
 
     def _encode_chat(self, chat: ChatText) -> _Encoded:
         """The whole text in one piece, unless a message spells out a special token."""
@@ -248,18 +248,18 @@ def _starts(encoding: Encoding, length: int) -> list[int]:
     return starts[::-1]
 
 
-def _positions(answers: Sequence[range], offsets: Sequence[tuple[int, int]]) -> list[range]:
+def _positions(assistant_spans: Sequence[range], offsets: Sequence[tuple[int, int]]) -> list[range]:
     """The positions that were scored while these answers (in characters) were generated.
 
     They begin one before an answer's first token: the prompt's last token was scored to draw that
     one, even if the answer is empty. A token across the border belongs to no answer.
     """
-    if not answers:
+    if not assistant_spans:
         return []
     starts, ends = zip(*offsets, strict=True)
     positions: list[range] = []
     free = 0  # answers do not overlap, whatever offsets a tokenizer gives
-    for answer in answers:
+    for answer in assistant_spans:
         first = max(bisect_left(starts, answer.start), free + 1)
         positions.append(range(first - 1, max(first, bisect_right(ends, answer.stop))))
         free = positions[-1].stop

@@ -159,19 +159,19 @@ class TextEngine:
     ) -> tuple[Drafter | None, Callable[..., Loop]]:
         """The drafter of a text, and what makes its loop: plain decoding, or speculation."""
         process = SamplingProcessor(request.sampling)
-        answers = request.prompt.answers if self.drafting.exact else None
+        assistant_spans = request.prompt.assistant_spans if self.drafting.exact else None
         edit = self.edit(request)
         drafter, gamma = self.drafting.drafter(
             choice,
             process,
             last_tokens=request.last_tokens,
-            answers=answers,
+            assistant_spans=assistant_spans,
             legal=self._draft_matcher(request.grammar, choice),
         )
         return drafter, partial(
             loop_of(drafter, gamma, choice.rule),
             process=process,
-            answers=answers,
+            assistant_spans=assistant_spans,
             edit=edit if matcher is None else only_legal(matcher, edit),
             start=request.translation.start,
         )

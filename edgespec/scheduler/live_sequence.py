@@ -64,7 +64,7 @@ class LiveSequence:
         model = sequence_model_of(self.request)
         assert model is not None
         self.prompt = self.request
-        self._reading = model.reading(self.request.prompt, self.request.answers)
+        self._reading = model.reading(self.request.prompt, self.request.assistant_spans)
         try:
             self._read_on(self._reading)
         except BaseException as error:  # the prompt is too long

@@ -68,7 +68,7 @@ class SequenceModel(Model, Protocol):
     def computed_length(self) -> int: ...
 
     def reading(
-        self, prompt: Sequence[int], answers: Sequence[range] | None = None
+        self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None
     ) -> Generator[Read, None, int]:
         """Yields the pieces of a prompt that are not in the cache yet; returns the pending token.
 

@@ -63,7 +63,7 @@ class RuledDraft:
     def seconds(self) -> float:
         return self._model.seconds
 
-    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+    def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         """Starts a text with the draft's own prompt."""
         self._generated = []
         pending = self._model.prefill(self._prompt)

@@ -220,4 +220,4 @@ def test_answers_are_where_the_model_wrote_them():
         [user("a"), assistant("b"), user("c"), assistant(""), user("d")]
     )
     assert chat.text == "[a] b;[c] ;[d]"
-    assert [chat.text[part.start : part.stop] for part in chat.answers] == [" b", " "]
+    assert [chat.text[part.start : part.stop] for part in chat.assistant_spans] == [" b", " "]

@@ -517,9 +517,9 @@ def test_a_draft_that_starts_late_reads_the_prompt_and_the_text_so_far(rounds, d
     reads = []
 
     class Read(TableModel):
-        def prefill(self, prompt, answers=None):
+        def prefill(self, prompt, assistant_spans=None):
             reads.append(prompt)
-            return super().prefill(prompt, answers)
+            return super().prefill(prompt, assistant_spans)
 
     def run(randomness):
         draft = ModelDrafter(Read(q), as_distribution, SharedTokens(3))

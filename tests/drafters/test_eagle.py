@@ -273,9 +273,9 @@ def test_reusing_a_conversations_cache_changes_no_draft(reading, monkeypatch, pi
             for round_ in decoded(
                 speculate(
                     pair.target,
-                    ModelDrafter(pair.draft, process, pair.vocabulary, answers=answers),
+                    ModelDrafter(pair.draft, process, pair.vocabulary, assistant_spans=answers),
                     text,
-                    answers=answers,
+                    assistant_spans=answers,
                     process=process,
                     rule=RULES["token"],
                     gamma=controller(3, pair.costs["model"]),

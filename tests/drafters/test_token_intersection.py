@@ -49,8 +49,8 @@ class CountingModel:
 
     valid_length = length
 
-    def prefill(self, prompt, answers=None):
-        self.tokens, self.answers = list(prompt[:-1]), answers
+    def prefill(self, prompt, assistant_spans=None):
+        self.tokens, self.assistant_spans = list(prompt[:-1]), assistant_spans
         return prompt[-1]
 
     def score(self, tokens):
@@ -69,9 +69,9 @@ def test_every_token_of_the_target_is_read_as_the_drafts_spelling():
 
 
 def test_a_prompt_begins_as_the_drafts_texts_do_and_its_answers_move_along():
-    ids, answers = BOTH.prompt([1, 2, 3, 0], [range(1, 3), range(3, 4)])
+    ids, assistant_spans = BOTH.prompt([1, 2, 3, 0], [range(1, 3), range(3, 4)])
     assert ids == [3, 5, 1, 3, 4, 0, 4, 4]
-    assert answers == [range(2, 6), range(6, 8)]
+    assert assistant_spans == [range(2, 6), range(6, 8)]
 
 
 def test_the_common_tokens_share_the_whole_probability():

@@ -125,7 +125,7 @@ def test_special_tokens_in_messages_do_not_move_the_answers():
     tokenizer = TOKENIZERS["unknown"]  # a token a character
     with_name, _ = encoded(tokenizer, f"a{END}", "an answer", "b")
     without, _ = encoded(tokenizer, "a" + "x" * len(END), "an answer", "b")
-    assert with_name.answers == without.answers
+    assert with_name.assistant_spans == without.assistant_spans
 
 
 def test_a_plain_text_may_name_special_tokens(tokenizer):

@@ -184,7 +184,7 @@ class StubModel:
     def score(self, tokens):
         return np.tile(self.row, (len(tokens), 1))
 
-    def prefill(self, prompt, answers=None):
+    def prefill(self, prompt, assistant_spans=None):
         return prompt[-1]
 
     def rewind(self, length):

@@ -30,7 +30,7 @@ SENTENCES = [
 class LogitSequence(TableSequence):
     """A text of `LogitBatch`."""
 
-    def prefill(self, prompt, answers=None):
+    def prefill(self, prompt, assistant_spans=None):
         self.length = 0
         if prompt[:-1]:
             self.batch.compute([Score(self, prompt[:-1])])

@@ -141,7 +141,7 @@ class Rows:
     def length(self):
         return len(self.read)
 
-    def prefill(self, prompt, answers=None):
+    def prefill(self, prompt, assistant_spans=None):
         self.read = list(prompt[:-1])
         return prompt[-1]
 

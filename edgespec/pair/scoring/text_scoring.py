@@ -35,7 +35,9 @@ def scored_text(
     written, starts = text_starts(engine.parts.tokenizer, [*first, *tokens])
     scores = begun_scores(written, first, starts)
     take = partial(scores.add, top=top)
-    scoring = score_given(engine.target, before.tokens, tokens, take, answers=before.answers)
+    scoring = score_given(
+        engine.target, before.tokens, tokens, take, assistant_spans=before.assistant_spans
+    )
     with engine.occupied():
         rounds, _ = engine.drive(then(scoring, _no_text()))
         for _ in rounds:

@@ -160,7 +160,7 @@ class OrtModel(CachedSequence):
 
     # --- prompts ---
 
-    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+    def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         """Starts a sequence and returns its pending token; see
         `edgespec.core.model.Model.prefill`."""
         self._check_prompt(prompt)
@@ -176,10 +176,12 @@ class OrtModel(CachedSequence):
             self.encoder_states = self._cross.pop(graph_io.FEATURES, None)
             return self._start_token
         known = prompt[:-1]
-        plan = plan_prefill(len(known), answers or (), short_answers=self._max_rows is not None)
+        plan = plan_prefill(
+            len(known), assistant_spans or (), short_spans=self._max_rows is not None
+        )
         keys = self._position_keys(known)
         wanted = [CachedPosition(*how) for how in zip(keys, plan, strict=True)]
-        self.rewind(0 if answers is None else reusable_length(self._cached, wanted))
+        self.rewind(0 if assistant_spans is None else reusable_length(self._cached, wanted))
         while self.length < len(known):
             end = call_end(self.length, plan, self._max_rows or 1)
             self._logits(known[self.length : end], prefill=True)

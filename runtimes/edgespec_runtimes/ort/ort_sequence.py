@@ -83,9 +83,9 @@ class OrtSequence(CachedSequence):
 
     # --- prompts ---
 
-    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+    def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         """See `edgespec.core.model.Model.prefill`."""
-        reading = self.reading(prompt, answers)
+        reading = self.reading(prompt, assistant_spans)
         while True:
             try:
                 self.batch.compute([next(reading)])
@@ -93,7 +93,7 @@ class OrtSequence(CachedSequence):
                 return cast(int, end.value)
 
     def reading(
-        self, prompt: Sequence[int], answers: Sequence[range] | None = None
+        self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None
     ) -> Generator[Read, None, int]:
         """Yields the pieces of a prompt that are not in the cache yet; returns the pending token.
 

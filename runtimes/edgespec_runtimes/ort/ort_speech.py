@@ -36,7 +36,7 @@ class OrtSpeech(OrtModel):
         self._cross = {}
         self._log_mel = np.ascontiguousarray(log_mel)
 
-    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+    def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         """Starts a text about the window; see `edgespec.core.model.Model.prefill`."""
         if not self._cross:
             if self._log_mel is None or self._encoder is None:
@@ -44,4 +44,4 @@ class OrtSpeech(OrtModel):
             sound = ort.OrtValue.ortvalue_from_numpy(self._log_mel)
             with self._computing():
                 self._cross = self._encoder.encode({graph_io.LOG_MEL: sound})
-        return super().prefill(prompt, answers)
+        return super().prefill(prompt, assistant_spans)

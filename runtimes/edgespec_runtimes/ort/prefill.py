@@ -41,20 +41,20 @@ class CachedPosition(NamedTuple):
 
 
 def plan_prefill(
-    count: int, answers: Sequence[range], short_answers: bool
+    count: int, assistant_spans: Sequence[range], short_spans: bool
 ) -> list[LongCall | None]:
     """How each of a prompt's first `count` positions is computed: the long call that it is in, or
     None for any short call.
 
     Args:
-        answers: positions that the model scored while it generated, in order.
-        short_answers: compute answers in short calls again, else in long calls of their own.
+        assistant_spans: positions that the model scored while it generated, in order.
+        short_spans: compute these spans in short calls again, else in long calls of their own.
     """
     plan: list[LongCall | None] = [None] * count
-    ends = [end for answer in answers for end in (answer.start, answer.stop)]
+    ends = [end for answer in assistant_spans for end in (answer.start, answer.stop)]
     for index, (start, end) in enumerate(zip([0, *ends], [*ends, count], strict=True)):
         is_answer = index % 2 == 1
-        if is_answer and short_answers:
+        if is_answer and short_spans:
             continue
         for first in range(start, min(end, count), MAX_PREFILL_ROWS):
             call = LongCall(first, min(first + MAX_PREFILL_ROWS, end, count), is_answer)

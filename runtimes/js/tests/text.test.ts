@@ -62,14 +62,14 @@ const FORMAT = {
 };
 
 test("a conversation's text has ranges of its answers and contents", () => {
-  const { text, answers, contents } = chatText(FORMAT, [
+  const { text, assistantSpans, contents } = chatText(FORMAT, [
     { role: "user", content: " a\n" },
     { role: "assistant", content: "so…</think>\n\nb" },
     { role: "user", content: "c" },
   ]);
   assert.equal(text, "<a> b|c>");
   assert.deepEqual(
-    answers.map(({ start, end }) => text.slice(start, end)),
+    assistantSpans.map(({ start, end }) => text.slice(start, end)),
     [" b"],
   );
   assert.deepEqual(
@@ -157,9 +157,9 @@ test("a draft with another tokenizer reads every token and proposes the common o
     [5, 2, 1].map((token) => both.toTargetId(token)),
     [1, 4, -1],
   );
-  const { tokens, answers } = both.prompt([1, 2, 3, 0], [{ start: 1, end: 3 }]);
+  const { tokens, assistantSpans } = both.prompt([1, 2, 3, 0], [{ start: 1, end: 3 }]);
   assert.deepEqual(tokens, [3, 5, 1, 3, 4, 0, 4, 4]);
-  assert.deepEqual(answers, [{ start: 2, end: 6 }]);
+  assert.deepEqual(assistantSpans, [{ start: 2, end: 6 }]);
   const logits = Float32Array.from([0.1, 0.5, 0.3, 0.01, 0.01, 0.2], Math.log);
   const q = both.distribution(processorOf(samplingOf({ temperature: 1 })), logits);
   assert.deepEqual(

@@ -115,11 +115,11 @@ class EagleSequence(OrtSequence):
         self.head = EaglePositions(width)
 
     def reading(
-        self, prompt: Sequence[int], answers: Sequence[range] | None = None
+        self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None
     ) -> Generator[Read, None, int]:
         if self.target.unread:
             yield Read(self.target, ())
-        return (yield from super().reading(prompt, answers))
+        return (yield from super().reading(prompt, assistant_spans))
 
     @property
     def valid_length(self) -> int:

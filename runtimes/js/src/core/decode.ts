@@ -33,7 +33,7 @@ export interface Decoding {
   readonly target: Model;
   readonly prompt: readonly number[];
   /** A conversation's earlier answers, as in `Model.prefill`. */
-  readonly answers?: readonly Range[] | null;
+  readonly assistantSpans?: readonly Range[] | null;
   /** Turns logits into the distribution p. */
   readonly process: Processor;
   readonly randomness: Randomness;
@@ -56,7 +56,7 @@ export interface Speculation extends Decoding {
 /** Plain decoding: one target call per token. `speculate` keeps this distribution. */
 export async function* plain(how: Decoding): AsyncGenerator<Round, void, undefined> {
   const { target, process, randomness } = how;
-  const ownStart = await target.prefill(how.prompt, how.answers);
+  const ownStart = await target.prefill(how.prompt, how.assistantSpans);
   let pending = how.start ?? ownStart;
   const count = Math.min(how.maxNewTokens, target.capacity - target.length);
   for (let emitted = 0; emitted < count; emitted++) {
@@ -80,7 +80,7 @@ export async function* plain(how: Decoding): AsyncGenerator<Round, void, undefin
 export async function* speculate(how: Speculation): AsyncGenerator<Round, void, undefined> {
   const { target, draft, gamma, randomness } = how;
   const candidateModel = candidateModelOf(target);
-  const ownStart = await target.prefill(how.prompt, how.answers);
+  const ownStart = await target.prefill(how.prompt, how.assistantSpans);
   const text = [how.start ?? ownStart];
   draft.begin(how.prompt);
   let left = Math.min(how.maxNewTokens, target.capacity - target.length);

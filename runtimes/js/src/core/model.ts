@@ -29,14 +29,14 @@ export interface Model {
    * Starts a new text.
    *
    * @param prompt at least one token id.
-   * @param answers positions of a conversation's earlier answers, which were scored while they were
+   * @param assistantSpans positions of a conversation's earlier answers, which were scored while they were
    *   generated. A target scores them the same way again, so what its cache holds of the
    *   conversation is reused and the result is bitwise the same. Null: no reuse.
    * @returns the *pending* token: its row of logits is the first that the loop needs. It is the
    *   prompt's last token, or the start token of an encoder-decoder, and not in the cache yet.
    * @throws UsageError: the prompt is empty. PromptTooLongError: it does not fit the cache.
    */
-  prefill(prompt: readonly number[], answers?: readonly Range[] | null): Promise<number>;
+  prefill(prompt: readonly number[], assistantSpans?: readonly Range[] | null): Promise<number>;
 
   /**
    * Appends `tokens` to the cache and returns the logits after each, then after each candidate.

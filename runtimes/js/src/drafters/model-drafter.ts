@@ -37,7 +37,7 @@ export interface ModelDrafting {
    */
   readonly worthCandidate?: Decision | undefined;
   /** A conversation's earlier answers, as in `Model.prefill`. */
-  readonly answers?: readonly Range[] | null;
+  readonly assistantSpans?: readonly Range[] | null;
 }
 
 /** It reads a prompt when it is first asked to draft: where drafting does not pay, it never does. */
@@ -101,8 +101,8 @@ export class ModelDrafter implements Drafter {
   async #readPrompt(): Promise<void> {
     if (this.#unreadPrompt === null) return;
     const { model, vocabulary } = this.#how;
-    const { tokens, answers } = vocabulary.prompt(this.#unreadPrompt, this.#how.answers ?? null);
-    await model.prefill(tokens, answers);
+    const { tokens, assistantSpans } = vocabulary.prompt(this.#unreadPrompt, this.#how.assistantSpans ?? null);
+    await model.prefill(tokens, assistantSpans);
     this.#start = model.length;
     this.#unreadPrompt = null;
   }

@@ -32,7 +32,7 @@ export interface DrafterSetup {
   /** Token ids that end the text. */
   readonly lastTokens: readonly number[];
   /** Of a prompt that is a conversation, see `Model.prefill`. */
-  readonly answers: readonly Range[] | null;
+  readonly assistantSpans: readonly Range[] | null;
 }
 
 /** A drafter and the controller of its γ. */
@@ -67,7 +67,7 @@ function lookup({ gamma, costs }: DrafterSetup): Rival {
 }
 
 function model(setup: DrafterSetup): Rival {
-  const { target, draft, process, vocabulary, lastTokens, answers } = setup;
+  const { target, draft, process, vocabulary, lastTokens, assistantSpans } = setup;
   if (draft === null) throw new UsageError('the pair was exported without a draft model; use draft "lookup"');
   const gamma = controllerOf(setup.gamma, setup.costs.model, Confident);
   const confident = gamma instanceof Confident ? gamma : null;
@@ -77,7 +77,7 @@ function model(setup: DrafterSetup): Rival {
     process,
     vocabulary,
     lastTokens,
-    answers,
+    assistantSpans,
     shouldContinue: confident?.shouldContinue.bind(confident),
     worthCandidate: branching?.worthCandidate.bind(branching),
   });

@@ -66,11 +66,11 @@ export class TokenIntersection implements Vocabulary {
     return this.#targetIds.get(token) ?? -1;
   }
 
-  prompt(tokens: readonly number[], answers: readonly Range[] | null): DraftPrompt {
+  prompt(tokens: readonly number[], assistantSpans: readonly Range[] | null): DraftPrompt {
     const starts = [this.#begin.length];
     for (const token of tokens) starts.push(starts.at(-1)! + this.#spellings[token]!.length);
-    const moved = answers?.map(({ start, end }) => ({ start: starts[start]!, end: starts[end]! })) ?? null;
-    return { tokens: [...this.#begin, ...this.toDraftIds(tokens)], answers: moved };
+    const moved = assistantSpans?.map(({ start, end }) => ({ start: starts[start]!, end: starts[end]! })) ?? null;
+    return { tokens: [...this.#begin, ...this.toDraftIds(tokens)], assistantSpans: moved };
   }
 
   /** q of the common tokens alone, so they share the whole probability. */

@@ -10,7 +10,7 @@ import { isIdOf } from "../core/token-id.js";
 /** A prompt in a draft's token ids, with the positions of its earlier answers. */
 export interface DraftPrompt {
   readonly tokens: number[];
-  readonly answers: readonly Range[] | null;
+  readonly assistantSpans: readonly Range[] | null;
 }
 
 /** Maps token ids between target and draft. */
@@ -22,7 +22,7 @@ export interface Vocabulary {
   /** The target's id for a token of the draft. */
   toTargetId(token: number): number;
   /** A prompt of the target, for the draft; answers as in `Model.prefill`. */
-  prompt(tokens: readonly number[], answers: readonly Range[] | null): DraftPrompt;
+  prompt(tokens: readonly number[], assistantSpans: readonly Range[] | null): DraftPrompt;
   /** q over token ids of the target, from one row of the draft's logits, float32 [vocabulary]. */
   distribution(process: Processor, logits: Float32Array): Distribution;
   /** Whether all `size` tokens of the draft are tokens of the target. */
@@ -42,8 +42,8 @@ export class SharedTokens implements Vocabulary {
     return token < this.width ? token : 0;
   }
 
-  prompt(tokens: readonly number[], answers: readonly Range[] | null): DraftPrompt {
-    return { tokens: this.toDraftIds(tokens), answers };
+  prompt(tokens: readonly number[], assistantSpans: readonly Range[] | null): DraftPrompt {
+    return { tokens: this.toDraftIds(tokens), assistantSpans };
   }
 
   distribution(process: Processor, logits: Float32Array): Distribution {
@@ -79,8 +79,8 @@ export class SomeTokens implements Vocabulary {
     return tokens.map((token) => this.inputs[token]!);
   }
 
-  prompt(tokens: readonly number[], answers: readonly Range[] | null): DraftPrompt {
-    return { tokens: this.toDraftIds(tokens), answers };
+  prompt(tokens: readonly number[], assistantSpans: readonly Range[] | null): DraftPrompt {
+    return { tokens: this.toDraftIds(tokens), assistantSpans };
   }
 
   toTargetId(token: number): number {

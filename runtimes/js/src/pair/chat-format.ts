@@ -18,7 +18,7 @@ export interface ChatText {
   readonly text: string;
   /** The earlier answers, each with what the template writes before an earlier answer and leaves to the
    * model for one to be generated (a space). */
-  readonly answers: readonly Range[];
+  readonly assistantSpans: readonly Range[];
   /** The texts of all messages, in order; everything else is the chat format's. */
   readonly contents: readonly Range[];
 }
@@ -33,7 +33,7 @@ export function chatText(format: ChatFormat, messages: readonly Message[]): Chat
   const turns = turnsOf(format, messages);
   const now = new Date();
   let text = dated(format.before, now);
-  const answers: Range[] = [];
+  const assistantSpans: Range[] = [];
   const contents: Range[] = [];
   const add = (message: Message) => {
     const start = text.length;
@@ -54,10 +54,10 @@ export function chatText(format: ChatFormat, messages: readonly Message[]): Chat
     const start = text.length + leftToModel(format);
     text += dated(format.before_answer ?? "", now);
     add(answer);
-    answers.push({ start, end: text.length });
+    assistantSpans.push({ start, end: text.length });
     text += dated(format.between ?? "", now);
   }
-  return { text: text + dated(format.after, now), answers, contents };
+  return { text: text + dated(format.after, now), assistantSpans, contents };
 }
 
 /** Index in `before_answer` where the model's own text begins. */

@@ -93,7 +93,7 @@ export class GraphModel implements Model {
     this.#cached.length = length;
   }
 
-  async prefill(prompt: readonly number[], answers: readonly Range[] | null = null): Promise<number> {
+  async prefill(prompt: readonly number[], assistantSpans: readonly Range[] | null = null): Promise<number> {
     this.#checkPrompt(prompt);
     const start = this.#exported.start_token;
     if (start !== null) {
@@ -101,9 +101,9 @@ export class GraphModel implements Model {
       return start;
     }
     const known = prompt.slice(0, -1);
-    const plan = planPrefill(known.length, answers ?? [], this.#calls.maxRows !== null);
+    const plan = planPrefill(known.length, assistantSpans ?? [], this.#calls.maxRows !== null);
     const wanted = known.map((token, index) => ({ key: this.positionKey(token, index), call: plan[index]! }));
-    this.rewind(answers === null ? 0 : reusableLength(this.#cached, wanted));
+    this.rewind(assistantSpans === null ? 0 : reusableLength(this.#cached, wanted));
     while (this.length < known.length) {
       const end = callEnd(this.length, plan, this.#calls.maxRows ?? 1);
       await this.#run(known.slice(this.length, end), true);

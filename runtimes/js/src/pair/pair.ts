@@ -99,7 +99,7 @@ export class Pair {
     const encoded = this.#encoder.encode(prompt, options.chat ?? false);
     const isText = typeof prompt === "string" && encoded.isContinued;
     const given = { ...encoded, tokens: fromSource(encoded.tokens, isText, manifest.languages, options) };
-    const answers = rowInvariance?.is_row_invariant ? given.answers : null;
+    const assistantSpans = rowInvariance?.is_row_invariant ? given.assistantSpans : null;
     const rule = ruleName(options.rule, kind, isGreedy(sampling));
     const randomness = rule === "coupled" ? new Coupled(options.seed, given.tokens.length) : new Seeded(options.seed);
     const lastTokens = options.ignoreEos ? [] : manifest.eos_token_ids;
@@ -109,13 +109,13 @@ export class Pair {
     const followsClock = gamma === "auto" && (rule === "coupled" || isGreedy(sampling)); // where no text depends on γ
     const drafting = this.#drafting(
       kind,
-      { process, gamma, lastTokens, answers },
+      { process, gamma, lastTokens, assistantSpans },
       followsClock ? this.#parts.clock : null,
     );
     const decoding: Decoding = {
       target,
       prompt: given.tokens,
-      answers,
+      assistantSpans,
       process,
       randomness,
       maxNewTokens: maxNewTokens ?? target.capacity,
@@ -196,7 +196,7 @@ export class Pair {
 
   #drafting(
     kind: DrafterName | Drafter | null,
-    text: Pick<DrafterSetup, "process" | "gamma" | "lastTokens" | "answers">,
+    text: Pick<DrafterSetup, "process" | "gamma" | "lastTokens" | "assistantSpans">,
     clock: RoundClock | null,
   ): Drafting | null {
     const { target, draft, vocabulary, costs } = this.#parts;

@@ -26,15 +26,15 @@ export interface CachedPosition {
  * How each of a prompt's first `count` positions is computed: the long call that it is in, or null for
  * any short call.
  *
- * @param answers positions that the model scored while it generated, in order.
- * @param shortAnswers compute answers in short calls again, else in long calls of their own.
+ * @param assistantSpans positions that the model scored while it generated, in order.
+ * @param shortSpans compute answers in short calls again, else in long calls of their own.
  */
-export function planPrefill(count: number, answers: readonly Range[], shortAnswers: boolean): (LongCall | null)[] {
+export function planPrefill(count: number, assistantSpans: readonly Range[], shortSpans: boolean): (LongCall | null)[] {
   const plan = new Array<LongCall | null>(count).fill(null);
-  const borders = [0, ...answers.flatMap(({ start, end }) => [start, end]), count];
+  const borders = [0, ...assistantSpans.flatMap(({ start, end }) => [start, end]), count];
   for (const [index, start] of borders.slice(0, -1).entries()) {
     const isAnswer = index % 2 === 1;
-    if (isAnswer && shortAnswers) continue;
+    if (isAnswer && shortSpans) continue;
     const end = Math.min(borders[index + 1]!, count);
     for (let first = start; first < end; first += MAX_PREFILL_ROWS) {
       const call = { start: first, end: Math.min(first + MAX_PREFILL_ROWS, end), isAnswer };

@@ -15,7 +15,7 @@ export interface Prompt {
    * The positions of a conversation's earlier answers, which a model computes as if it had just
    * generated them. Null if the prompt is no conversation.
    */
-  readonly answers: readonly Range[] | null;
+  readonly assistantSpans: readonly Range[] | null;
   /** Its text goes on in what is generated, which is no answer of its own. */
   readonly isContinued: boolean;
 }
@@ -46,10 +46,10 @@ export class PromptEncoder {
   encode(given: PromptInput, chat: boolean): Prompt {
     if (typeof given === "string") {
       checkText(given, "the prompt");
-      if (!chat) return { tokens: this.codec.encode(given, true), answers: null, isContinued: true };
+      if (!chat) return { tokens: this.codec.encode(given, true), assistantSpans: null, isContinued: true };
       return {
         tokens: this.#conversation([{ role: "user", content: given }]).tokens,
-        answers: null,
+        assistantSpans: null,
         isContinued: false,
       };
     }
@@ -59,7 +59,7 @@ export class PromptEncoder {
     if (given.some((part) => typeof part === "object")) return this.#conversation(given as Message[]);
     const wrong: unknown = given.find((token) => !Number.isInteger(token));
     if (wrong !== undefined) throw new UsageError(`the prompt holds ${shortened(wrong)}; give one text, or token ids`);
-    return { tokens: given as number[], answers: null, isContinued: true };
+    return { tokens: given as number[], assistantSpans: null, isContinued: true };
   }
 
   #conversation(messages: readonly Message[]): Prompt {
@@ -70,10 +70,10 @@ export class PromptEncoder {
     const { tokens, spans } = this.#encodeChat(chat);
     return {
       tokens,
-      answers:
+      assistantSpans:
         spans &&
         positions(
-          chat.answers.map((answer) => inBytes(chat.text, answer)),
+          chat.assistantSpans.map((answer) => inBytes(chat.text, answer)),
           spans,
         ),
       isContinued: false,
@@ -144,9 +144,9 @@ function moved({ start, end }: Range, by: number): Range {
  * They begin one before an answer's first token: the prompt's last token was scored to draw that one,
  * even if the answer is empty. A token across the border belongs to no answer.
  */
-function positions(answers: readonly Range[], spans: readonly Range[]): Range[] {
+function positions(assistantSpans: readonly Range[], spans: readonly Range[]): Range[] {
   const found: Range[] = [];
-  for (const answer of answers) {
+  for (const answer of assistantSpans) {
     const free = found.at(-1)?.end ?? 0;
     const first = Math.max(spans.filter(({ start }) => start < answer.start).length, free + 1);
     const end = Math.max(first, spans.filter((span) => span.end <= answer.end).length);
