@@ -14,6 +14,7 @@ from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_place import Place, StoppedMatcherError, common_length
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from edgespec.grammar.spellings import Spellings
+from edgespec.grammar.timed_work import SlowMatcherError
 
 __all__ = ["DraftMatcher"]
 
@@ -71,7 +72,7 @@ class DraftMatcher:
             return []
         try:
             return self._forced(generated, most)
-        except StoppedMatcherError:
+        except (StoppedMatcherError, SlowMatcherError):
             self._may_force = False  # nothing else depends on it
             return []
 
@@ -80,7 +81,7 @@ class DraftMatcher:
             return otherwise
         try:
             return question()
-        except StoppedMatcherError:
+        except (StoppedMatcherError, SlowMatcherError):
             self._stopped = True
             return otherwise
 

@@ -18,6 +18,7 @@ __all__ = ["MAX_CHARACTERS", "Grammar", "check_schema", "json_rule", "json_schem
 
 MAX_CHARACTERS = 100_000  # of a grammar
 LONGEST_REASON = 300
+LARK = "Lark grammar"  # the kind whose rules are the user's
 # JSON as Python's `json.dumps` writes it. With free white space hardly a token would be forced, and
 # a model could go on with spaces for ever.
 JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -129,13 +130,13 @@ def lark(rules: str) -> Grammar:
         raise UsageError(f"the Lark grammar is {shortened(rules)}; give a text")
     if OWN_OPTIONS in rules:
         raise UsageError(f"the Lark grammar sets options by {OWN_OPTIONS}; leave that line out")
-    return Grammar("Lark grammar", rules)
+    return Grammar(LARK, rules)
 
 
 def refusal_line(kind: str, refusal: str) -> str:
     """llguidance's message as one line: its first part, without the excerpt of the rules."""
     reason = refusal.partition("\n   1 | ")[0].replace("failed to compile JSON schema: ", "")
-    if kind != "Lark grammar":  # the position counts in rules that the user has not written
+    if kind != LARK:  # the position counts in rules that the user has not written
         reason = reason.partition("): ")[2] or reason
     line = " ".join(reason.split())[:LONGEST_REASON]
     shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

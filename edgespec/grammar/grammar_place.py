@@ -7,17 +7,20 @@ is right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from edgespec.errors import UsageError, needs_extra
-from edgespec.grammar.grammar import LONGEST_REASON, Grammar, refusal_line
+from edgespec.grammar.grammar import LARK, LONGEST_REASON, Grammar, refusal_line
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
+from edgespec.grammar.timed_work import SlowMatcherError
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
 __all__ = ["Place", "StoppedMatcherError", "common_length"]
+
+T = TypeVar("T")
 
 NO_TOKEN = "NoExtensionBias"  # llguidance's name of a place where no token fits
 OUT_OF_FUEL = "too many expressions constructed"
@@ -37,7 +40,10 @@ class Place:
         options: rules that are added to the grammar's.
 
     Raises:
-        UsageError: llguidance refuses the grammar.
+        UsageError: llguidance refuses the grammar, or an earlier one still works.
+
+    Every method but `has_read` raises SlowMatcherError where the matcher takes too long. It is lost
+    then: nothing else may be asked.
     """
 
     def __init__(self, grammar: Grammar, vocabulary: GrammarVocabulary, options: str) -> None:
@@ -45,6 +51,10 @@ class Place:
         self._rules = grammar.rules + options
         self._vocabulary = vocabulary
         self._read: list[int] = []
+        self._is_lark = grammar.kind == LARK
+        self._lost = False
+        if self._is_lark:
+            vocabulary.timed.check()
         self._start = self._opened()
         self._matcher: LLMatcher = self._start.deep_copy()
 
@@ -67,7 +77,8 @@ class Place:
         if common < len(self._read) and not self._matcher.rollback(len(self._read) - common):
             self._begin_again()
             common = 0
-        new = self._matcher.try_consume_tokens(list(tokens[common:]))
+        matcher, rest = self._matcher, list(tokens[common:])
+        new = self._timed(lambda: matcher.try_consume_tokens(rest))
         self._read = list(tokens[: common + new])
         if len(self._read) == len(tokens):
             return True
@@ -81,7 +92,7 @@ class Place:
         Raises:
             StoppedMatcherError: the matcher went over a limit.
         """
-        bits = self._matcher.compute_bitmask()
+        bits = self._timed(self._matcher.compute_bitmask)
         may_end = self.may_end()
         if self._matcher.is_error():
             self._refuse_stopped()
@@ -98,7 +109,8 @@ class Place:
 
     def readable(self, tokens: Sequence[int]) -> int:
         """How many of the tokens can be read here; see `check` where that is too few."""
-        return self._matcher.validate_tokens(list(tokens))
+        matcher = self._matcher
+        return self._timed(lambda: matcher.validate_tokens(list(tokens)))
 
     def forced_text(self) -> bytes:
         """The only text that can follow here.
@@ -106,15 +118,27 @@ class Place:
         Raises:
             StoppedMatcherError: the matcher went over a limit.
         """
-        text: bytes = self._matcher.compute_ff_bytes()
+        text: bytes = self._timed(self._matcher.compute_ff_bytes)
         if self._matcher.is_error():
             self._refuse_stopped()
         return text
 
     def forced_tokens(self) -> list[int]:
         """The tokenizer's tokens of the text that is forced here."""
-        ids: list[int] = self._matcher.compute_ff_tokens()
+        ids: list[int] = self._timed(self._matcher.compute_ff_tokens)
         return ids
+
+    def _timed(self, work: Callable[[], T]) -> T:
+        """The work's result. Only parsers of Lark grammars may be ambiguous, see `TimedWork`."""
+        if self._lost:
+            raise SlowMatcherError(f"the matcher of the {self._kind} was lost")
+        if not self._is_lark:
+            return work()
+        try:
+            return self._vocabulary.timed(self._kind, work)
+        except SlowMatcherError:
+            self._lost = True
+            raise
 
     def _opened(self) -> LLMatcher:
         with needs_extra("grammar"):

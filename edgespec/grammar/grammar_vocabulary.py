@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError, needs_extra
+from edgespec.grammar.timed_work import TimedWork
 from edgespec.grammar.token_bytes import token_bytes
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class GrammarVocabulary:
         last_tokens: end-of-text tokens.
         special: ids of special tokens, end-of-text tokens included.
         tokens: llguidance's form of the vocabulary.
+        timed: does the work of matchers that may take long.
 
     Args:
         tokenizer: of the pair.
@@ -40,6 +42,7 @@ class GrammarVocabulary:
         with needs_extra("grammar"):
             from llguidance import LLTokenizer
         self.size = size
+        self.timed = TimedWork()
         self.last_tokens = np.array(sorted(t for t in last_tokens if t < size), np.int64)
         if not len(self.last_tokens):
             raise EdgespecError(

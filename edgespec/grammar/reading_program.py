@@ -13,13 +13,14 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import random
 import re
 import signal
 import sys
 from collections.abc import Sequence
 from threading import Thread, stack_size
 from types import ModuleType
-from typing import TextIO
+from typing import Any, TextIO
 
 __all__ = ["Bytes", "refusal"]
 
@@ -28,6 +29,7 @@ IDS = re.compile(r"<\[([^\]]*)\]>")
 NUMBER = re.compile(r"[0-9]{1,9}")
 NAMES = re.compile(r"<[^<>\s\[][^<>\s]*>")
 MOST_TOKENS = 2_000_000  # ids from here on are refused
+WALKED = 32  # bytes of a text
 # Of a thread: glibc's where the limit is infinite; Python's programs have more on Windows.
 STACK_UNLIMITED, STACK_ELSEWHERE = 2 << 20, 1 << 20
 
@@ -61,9 +63,22 @@ class Bytes:
         written = text.encode() if isinstance(text, str) else text
         return [self._first + value for value in written]
 
+    def walk(self, matcher: Any) -> None:
+        """Writes the beginning of a text of a grammar: some take ever longer with its length. What
+        stops the matcher there is found again by the model's vocabulary."""
+        choose = random.Random(0)
+        for _ in range(WALKED):
+            bits = matcher.compute_bitmask()
+            if matcher.is_error():
+                return
+            ids = range(self._first, self._first + 256)
+            legal = [token for token in ids if bits[token >> 3] >> (token & 7) & 1]
+            if not legal or not matcher.consume_token(choose.choice(legal)):
+                return
+
 
 def refusal(library: ModuleType, rules: str, special: Sequence[int]) -> str:
-    """Why llguidance refuses a grammar; empty if it reads it, to the first row of its texts."""
+    """Why llguidance refuses a grammar; empty if it reads it, and the beginning of a text."""
     vocabulary = Bytes(rules, special)
     tokens = library.LLTokenizer(
         vocabulary, n_vocab=len(vocabulary.tokens), eos_token=[vocabulary.eos_token_id]
@@ -73,7 +88,7 @@ def refusal(library: ModuleType, rules: str, special: Sequence[int]) -> str:
     matcher = library.LLMatcher(tokens, grammar, log_level=0, limits=limits)
     reason: str = matcher.get_error()
     if not reason:
-        matcher.compute_bitmask()  # what stops it there is found again by the model's vocabulary
+        vocabulary.walk(matcher)
     return reason
 
 

@@ -43,6 +43,13 @@ def both(parts):
     return "start: T\nT: " + " & ".join(f"/{part}/" for part in parts)
 
 
+def ambiguous(count, before=""):
+    """Each text is read in more ways than can be counted: s is any two of `count` names for s."""
+    pairs = " | ".join(f"x{i} x{j}" for i in range(count) for j in range(count))
+    names = "\n".join(f"x{i}: s" for i in range(count))
+    return f'start: {before} s\ns: {pairs} | "a"\n{names}\n'
+
+
 ALL_OF = {"allOf": [{"type": "string", "pattern": f"[a-z]{{{i + 2}}}x.*y{i}"} for i in range(40)]}
 MULTIPLES = {f"p{i}": {"type": "integer", "multipleOf": 7919 + i} for i in range(60)}
 TOO_LONG = {
@@ -54,6 +61,8 @@ TOO_LONG = {
     "complements": lambda: edgespec.lark(
         both(f".*[ab].{{{i + 1}}}c.*" for i in range(30)).replace("/.*", "~/.*") + " & /[ac]{5,90}/"
     ),
+    "texts that are read in many ways": lambda: edgespec.lark(ambiguous(10)),
+    "such texts behind a word": lambda: edgespec.lark(ambiguous(10, '"go"')),
     "behind a text": lambda: edgespec.lark(
         both(f"(a{{{p}}})*b" for p in PRIMES).replace("start: T", 'start: "go" T')
     ),
