@@ -39,7 +39,7 @@ def cache_bytes(exported: Exported, cache: str) -> int:
     """Bytes of a cache with the greatest measured length."""
     widths = [
         np.dtype(buffer.dtype).itemsize * buffer.width
-        for buffer in cache_buffers(exported.layers, exported.head_size, cache)
+        for buffer in cache_buffers(exported.cache_shapes, cache)
     ]
     return exported.kv_heads * CACHES[0] * sum(widths)
 

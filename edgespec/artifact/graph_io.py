@@ -6,6 +6,7 @@ readers in other languages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "TOP_TOKENS",
     "TRANSITION",
     "Buffer",
+    "LayerShape",
     "cache_buffers",
     "cross_names",
     "layer_buffers",
@@ -128,8 +130,21 @@ def cross_names(layer: int) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
+class LayerShape:
+    """The shape of a layer of the cache.
+
+    Attributes:
+        kv_heads: its heads.
+        head_size: width of a head.
+    """
+
+    kv_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True)
 class Buffer:
-    """A part of the cache: [1, kv_heads, capacity, width], input and output in the same memory.
+    """A part of the cache: [1, heads, capacity, width], input and output in the same memory.
 
     Attributes:
         past, present: its names as input and as output.
@@ -139,19 +154,21 @@ class Buffer:
     past: str
     present: str
     dtype: str
+    heads: int
     width: int
 
 
-def cache_buffers(layers: int, head_size: int, cache: str) -> list[Buffer]:
-    """All buffers of a cache with this many layers; `cache` is one of `CACHE_FORMATS`."""
-    return [buffer for layer in range(layers) for buffer in layer_buffers(layer, head_size, cache)]
+def cache_buffers(shapes: Sequence[LayerShape], cache: str) -> list[Buffer]:
+    """All buffers of a cache with layers of these shapes; `cache` is one of `CACHE_FORMATS`."""
+    numbered = enumerate(shapes)
+    return [buffer for layer, shape in numbered for buffer in layer_buffers(layer, shape, cache)]
 
 
-def layer_buffers(layer: int, head_size: int, cache: str) -> list[Buffer]:
+def layer_buffers(layer: int, shape: LayerShape, cache: str) -> list[Buffer]:
     """A layer's keys, with their scales if there are any; then values likewise."""
-    buffers = []
+    buffers, heads = [], shape.kv_heads
     for past, present in zip(past_names(layer), present_names(layer), strict=True):
-        buffers.append(Buffer(past, present, CACHE_FORMATS[cache], head_size))
+        buffers.append(Buffer(past, present, CACHE_FORMATS[cache], heads, shape.head_size))
         if cache == "int8":
-            buffers.append(Buffer(scale_name(past), scale_name(present), "float32", 1))
+            buffers.append(Buffer(scale_name(past), scale_name(present), "float32", heads, 1))
     return buffers

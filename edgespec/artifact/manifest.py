@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.generation_defaults import GenerationDefaults
-from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER
+from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, LayerShape
 from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
 from edgespec.artifact.measured import Distance, RowInvariance
@@ -124,6 +124,8 @@ class Exported:
         layers: of the cache, each with one pair of buffers; a decoder layer has one or more.
         kv_heads: heads of those buffers.
         head_size: width of a head.
+        layer_shapes: the shape of each layer of the cache, where they differ; empty where all have
+            `kv_heads` and `head_size`.
         capacity: positions a cache should hold unless the caller says otherwise.
         positions: that the model can tell apart, the most a cache may hold; None if no limit.
         start_token: first decoder token of an encoder-decoder; None for decoder-only models.
@@ -149,6 +151,12 @@ class Exported:
     vocabulary: str | None = None
     features: int = 0
     input_vocab_size: int | None = None
+    layer_shapes: tuple[LayerShape, ...] = ()
+
+    @property
+    def cache_shapes(self) -> tuple[LayerShape, ...]:
+        """The shape of each layer of the cache."""
+        return self.layer_shapes or (LayerShape(self.kv_heads, self.head_size),) * self.layers
 
     @property
     def read_tokens(self) -> int:
@@ -314,6 +322,15 @@ def _check_model(model: Exported) -> None:
         value = getattr(model, name)
         if not 1 <= value <= limit:
             raise ValueError(f"{name} is {shortened(value)}, not 1 to {limit}")
+    if model.layer_shapes and len(model.layer_shapes) != model.layers:
+        raise ValueError(f"layer_shapes has {len(model.layer_shapes)} of {model.layers} layers")
+    for shape in model.layer_shapes:
+        for name in ("kv_heads", "head_size"):
+            value = getattr(shape, name)
+            if not 1 <= value <= LIMITS[name]:
+                raise ValueError(
+                    f"{name} of a layer is {shortened(value)}, not 1 to {LIMITS[name]}"
+                )
     if not 0 <= model.features <= LIMITS["vocab_size"]:
         raise ValueError(f"features is {shortened(model.features)}")
     if not model.vocab_size <= model.read_tokens <= LIMITS["vocab_size"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import click
@@ -209,8 +210,7 @@ def _describe_model(
 ) -> list[str]:
     lines = [
         f"{role}: {exported.source} ({exported.family}), {exported.vocab_size} tokens, "
-        f"cache {exported.layers} layers × {exported.kv_heads} heads × "
-        f"{exported.head_size}, capacity {exported.capacity}"
+        f"cache {_cache(exported)}, capacity {exported.capacity}"
     ]
     for name, variant in exported.variants.items():
         lines.append(
@@ -357,3 +357,11 @@ def describe_providers(here: Sequence[ProviderInfo]) -> str:
 def providers_json(here: Sequence[ProviderInfo]) -> str:
     """The same as one JSON object."""
     return json.dumps({"providers": [dataclasses.asdict(provider) for provider in here]})
+
+
+def _cache(exported: Exported) -> str:
+    """The layers of a cache; those of one shape together."""
+    counts = Counter((shape.kv_heads, shape.head_size) for shape in exported.cache_shapes)
+    return " + ".join(
+        f"{layers} layers × {heads} heads × {size}" for (heads, size), layers in counts.items()
+    )

@@ -125,7 +125,8 @@ def _memory(model: Exported, role: str, manifest: Manifest) -> int:
     """Of a model's weights and its cache, which a call has as input and as output."""
     ((name, variant),) = model.variants.items()
     weights = manifest.bytes(role, name)
-    cache = 2 * model.layers * model.kv_heads * model.capacity * model.head_size * FLOAT32_BYTES
+    numbers = sum(2 * shape.kv_heads * shape.head_size for shape in model.cache_shapes)
+    cache = numbers * model.capacity * FLOAT32_BYTES
     return _heap(weights, variant.weights_format) + 2 * cache
 
 

@@ -78,6 +78,7 @@ class ModelWriter:
             variants=variants,
             features=family.features,
             input_vocab_size=None if reads == family.vocab_size else reads,
+            layer_shapes=family.layer_shapes,
         )
 
     def _variants(

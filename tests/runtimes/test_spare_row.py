@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from checkpoints import write_llama, write_t5
-from edgespec.artifact.graph_io import SPARE_POSITIONS, cache_buffers
+from edgespec.artifact.graph_io import SPARE_POSITIONS, LayerShape, cache_buffers
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH
 from edgespec.pair.opening.runtime import open_model
@@ -70,6 +70,7 @@ def test_what_the_spare_row_writes_is_overwritten_by_the_next_call(opened):
     model, whole = opened(capacity=CAPACITY), opened(capacity=CAPACITY)
     logits(model, [1] * 9)
     logits(whole, [9])
-    assert len(model.cache) == len(cache_buffers(len(model.cache) // 2, 16, "fp32"))
+    layers = [LayerShape(1, 16)] * (len(model.cache) // 2)
+    assert len(model.cache) == len(cache_buffers(layers, "fp32"))
     for buffer, array in model.cache.items():
         assert np.array_equal(array[:, :, :9], whole.cache[buffer][:, :, :9])

@@ -19,8 +19,8 @@ HEAD = "lm_head.weight"
 TIED = "tie_word_embeddings"
 # The type of the text model where its config does not say it.
 TYPES = {
-    **{"gemma3": "gemma3_text", "llava": "llama", "llava_next": "llama", "mistral3": "mistral"},
-    **{"lfm2_vl": "lfm2", "lfm3_vl": "lfm3"},
+    **{"gemma3": "gemma3_text", "gemma4": "gemma4_text", "llava": "llama", "llava_next": "llama"},
+    **{"mistral3": "mistral", "lfm2_vl": "lfm2", "lfm3_vl": "lfm3"},
 }
 # What the outer config says for both.
 SHARED = (

@@ -23,6 +23,7 @@ from edgespec_export.families.drafts.shared_encoder import SharedEncoder
 from edgespec_export.families.family import Family
 from edgespec_export.families.gemma.gemma2 import Gemma, Gemma2
 from edgespec_export.families.gemma.gemma3 import Gemma3
+from edgespec_export.families.gemma.gemma4 import Gemma4
 from edgespec_export.families.gpt2 import Gpt2
 from edgespec_export.families.lfm.lfm2 import Lfm2
 from edgespec_export.families.lfm.lfm3 import Lfm3
@@ -65,6 +66,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Gemma,
     Gemma2,
     Gemma3,
+    Gemma4,
     Phi3,
     Gpt2,
     Lfm2,

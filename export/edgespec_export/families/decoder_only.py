@@ -67,6 +67,17 @@ class DecoderOnly(Family):
         """The first values of the residual stream, [m, width]."""
         return number_format.table(g, tokens, self.table)
 
+    def layer_inputs(
+        self, g: Graph, tokens: ir.Value, x: ir.Value, number_format: NumberFormat
+    ) -> Sequence[ir.Value]:
+        """What each layer reads of the tokens besides the residual stream, [m, size] each; most
+        models have none.
+
+        Args:
+            x: the first values of the residual stream, [m, width].
+        """
+        return ()
+
     @property
     def capacity(self) -> int:
         return min(self.positions, MAX_DEFAULT_CAPACITY)
@@ -90,7 +101,8 @@ class DecoderOnly(Family):
             g, layouts=self.knows_layouts and attention.supports_layouts
         )
         x = self.embedding(g, tokens, positions, number_format)
-        after = self.through_layers(g, x, positions, number_format, attention)
+        inputs = self.layer_inputs(g, tokens, x, number_format)
+        after = self.through_layers(g, x, positions, number_format, attention, inputs)
         self.emit_logits(g, after[-1], number_format)
         if self.read_layers:
             parts = [after[n - 1] for n in self.read_layers]
@@ -105,11 +117,12 @@ class DecoderOnly(Family):
         positions: Positions,
         number_format: NumberFormat,
         attention: Attention,
+        layer_inputs: Sequence[ir.Value] = (),
     ) -> list[ir.Value]:
         """The residual stream [m, width] after each layer."""
         after = []
         for index, encoding in enumerate(self.encodings(g, positions)):
-            context = EmitContext(number_format, attention, positions, encoding)
+            context = EmitContext(number_format, attention, positions, encoding, layer_inputs)
             for block in self.layer(index):
                 x = block.emit(g, x, context)
             after.append(x)

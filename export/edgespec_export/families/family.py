@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from edgespec.artifact import graph_io
+from edgespec.artifact.graph_io import LayerShape
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.attention import Attention
@@ -140,6 +141,11 @@ class Family(ABC):
     @property
     def head_size(self) -> int:
         return self.heads.size
+
+    @property
+    def layer_shapes(self) -> tuple[LayerShape, ...]:
+        """The shape of each layer of the cache, where they differ."""
+        return ()
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -80,6 +80,10 @@ class Graph(Nodes):
         value.shape = ir.Shape(shape)
         self._outputs.append(value)
 
+    def output_of(self, name: str) -> ir.Value:
+        """What the graph returns under a name that was given to `output`."""
+        return next(value for value in self._outputs if value.name == name)
+
     def call(self, function: Function, *inputs: ir.Value, **attributes: Any) -> Sequence[ir.Value]:
         """Emits one of edgespec's own operators; all calls in a graph give the same attributes."""
         function.operator.check_call(inputs)

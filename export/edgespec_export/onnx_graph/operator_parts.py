@@ -42,6 +42,8 @@ __all__ = [
     "INT8_GROUP_WEIGHTS",
     "INT8_TABLE",
     "INT8_WEIGHTS",
+    "KEPT_CACHES",
+    "KEPT_WINDOW",
     "NORM",
     "POST_NORM",
     "POST_NORM_NAMES",
@@ -250,3 +252,6 @@ CACHES = {
     "Float16Cache": _cache("Float16Cache", FLOAT16),
     "Int8Cache": _cache("Int8Cache", INT8, is_scaled=True),
 }
+# The same, only read: another layer has written this call's positions too.
+KEPT_CACHES = {name: Part(f"Kept{cache.name}", cache.inputs) for name, cache in CACHES.items()}
+KEPT_WINDOW = Part("KeptWindow", attributes=(WINDOW,))

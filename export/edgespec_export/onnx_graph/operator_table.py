@@ -143,6 +143,9 @@ def _attention() -> Iterator[Operator]:
             name = f"{start}{cache}RowAttention"
             own = (parts.QKV_ROWS, buffers, parts.CALL, parts.HEADS, encoding)
             yield Operator(name, "SelfAttention", own)
+    for cache, kept in parts.KEPT_CACHES.items():
+        own = (parts.QUERY_ROWS, kept, parts.CALL, parts.HEADS, parts.KEPT_WINDOW)
+        yield Operator(f"Kept{cache}RowAttention", "KeptAttention", own)
     source = (parts.QUERY_ROWS, parts.SOURCE, parts.HEADS)
     yield Operator("SourceRowAttention", "SourceAttention", source)
     encoder = (parts.QKV_ROWS, parts.ENCODER_BIAS, parts.HEADS)

@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body
 
-__all__ = ["Angles", "CachedAttention", "Qkv", "none_of", "rotated"]
+__all__ = ["Angles", "CachedAttention", "Qkv", "none_of", "rotated", "window_bias"]
 
 Qkv = tuple[ir.Value, ir.Value, ir.Value]  # queries, keys and values
 
@@ -59,3 +60,18 @@ def rotated(f: Body, x: ir.Value, angles: Angles, heads: str) -> ir.Value:
 def none_of(f: Body, layouts: ir.Value) -> ir.Value:
     """int32 [0]. Makes the call fail if rows have layouts, which no body supports."""
     return f.op.Cast(f.op.Reshape(layouts, f.ints(0), allowzero=1), to=ir.DataType.INT32)
+
+
+def window_bias(f: Body, q: ir.Value, total: ir.Value) -> ir.Value:
+    """[m, total]: 0 for the keys in the window of each of the queries [m, …] or after it, elsewhere
+    a number that softmax makes 0.
+
+    `total` is a scalar.
+    """
+    zero, one = (f.constant(number, np.int64) for number in (0, 1))
+    end = f.op.Cast(total, to=ir.DataType.INT64)
+    rows = f.op.Reshape(f.op.Shape(q, end=1), f.constant([], np.int64))
+    queries = f.op.Unsqueeze(f.op.Range(f.op.Sub(end, rows), end, one), f.ints(1))
+    last_hidden = f.op.Sub(queries, f.count("window"))
+    in_window = f.op.Greater(f.op.Range(zero, end, one), last_hidden)
+    return f.op.Where(in_window, f.constant(0, np.float32), f.constant(-1e30, np.float32))

@@ -24,7 +24,7 @@ from edgespec_export.operators.cached_attention import (
 )
 from edgespec_export.operators.spare_row import batched, unbatched
 
-__all__ = ["FLOAT16_CACHE", "INT8_CACHE", "rounded_to_int8"]
+__all__ = ["FLOAT16_CACHE", "INT8_CACHE", "attend_stored", "rounded_to_int8"]
 
 
 def rounded_to_int8(n: Nodes, rows: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -109,6 +109,27 @@ class NarrowCache(CachedAttention):
         y = _attended(f, _by_head(f, q, f.ints(-1), size), valid, mask, kv_heads)
         y = f.op.Reshape(f.op.Transpose(y, perm=[0, 2, 1, 3]), f.op.Shape(q))
         return [y, *(x for pair in zip(*buffers, strict=True) for x in pair)]
+
+
+def attend_stored(f: Body, q: ir.Value, given: Mapping[str, ir.Value], bias: ir.Value) -> ir.Value:
+    """Rows [m, num_heads · size] attend to what the buffers hold, in any format, and write nothing.
+
+    Args:
+        given: the operator's inputs.
+        bias: [m, keys], added to the scores.
+    """
+    last = f.op.Cast(
+        f.op.Concat(given["last"], none_of(f, given["layouts"]), axis=0), to=ir.DataType.INT64
+    )
+    total = f.op.Add(last, f.ints(1))
+    valid = []
+    for kind in ("key", "value"):
+        stored = [given[name] for name in _buffer_names(kind) if name in given]
+        valid.append(_Rows(tuple(f.op.Slice(x, f.ints(0), total, f.ints(2)) for x in stored)))
+    kv_heads, size = (f.op.Shape(given["past_key"], start=i, end=i + 1) for i in (1, 3))
+    mask = f.op.Add(bias, _causal_mask(f, f.op.Sub(total, f.op.Shape(q, end=1)), total))
+    y = _attended(f, _by_head(f, q, f.ints(-1), size), valid, mask, kv_heads)
+    return f.op.Reshape(f.op.Transpose(y, perm=[0, 2, 1, 3]), f.op.Shape(q))
 
 
 def _buffer_names(kind: str) -> tuple[str, str]:

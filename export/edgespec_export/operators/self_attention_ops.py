@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
 from edgespec_export.onnx_graph.operator_parts import ENCODINGS
-from edgespec_export.operators.cached_attention import Angles, CachedAttention
+from edgespec_export.operators.cached_attention import Angles, CachedAttention, window_bias
 from edgespec_export.operators.narrow_cache import FLOAT16_CACHE, INT8_CACHE
 from edgespec_export.operators.wide_cache import WideCache
 
@@ -38,7 +37,7 @@ def _self_attention(cache: CachedAttention) -> Callable[..., Sequence[ir.Value]]
         rows = cache.rows(f, (q, k, v), angles)
         bias = given.get("bias")
         if f.has("window"):
-            bias = cache.bias_of_heads(f, _window_bias(f, q, given["total"]))
+            bias = cache.bias_of_heads(f, window_bias(f, q, given["total"]))
         return cache.attend(f, rows, given, bias)
 
     return emit
@@ -50,21 +49,6 @@ def _normed_heads(f: Body, x: ir.Value, norm: ir.Value) -> ir.Value:
     epsilon = f.given("head_epsilon", at="epsilon")
     y = f.op.RMSNormalization(by_head, norm, axis=-1, epsilon=epsilon)
     return f.op.Reshape(y, f.op.Shape(x))
-
-
-def _window_bias(f: Body, q: ir.Value, total: ir.Value) -> ir.Value:
-    """[m, total]: 0 for the keys in the window of each of the queries [m, …] or after it, elsewhere
-    a number that softmax makes 0.
-
-    `total` is a scalar.
-    """
-    zero, one = (f.constant(number, np.int64) for number in (0, 1))
-    end = f.op.Cast(total, to=ir.DataType.INT64)
-    rows = f.op.Reshape(f.op.Shape(q, end=1), f.constant([], np.int64))
-    queries = f.op.Unsqueeze(f.op.Range(f.op.Sub(end, rows), end, one), f.ints(1))
-    last_hidden = f.op.Sub(queries, f.count("window"))
-    in_window = f.op.Greater(f.op.Range(zero, end, one), last_hidden)
-    return f.op.Where(in_window, f.constant(0, np.float32), f.constant(-1e30, np.float32))
 
 
 # By the format of the cache: what operators' names say of it, and how it is attended to.

@@ -32,9 +32,9 @@ class CacheMemory:
     """A model's cache: float32, float16 or int8 numbers.
 
     Attributes:
-        arrays: one for each buffer, [1, kv_heads, positions, width].
-        blocks: the same memory, one array for all buffers of equal width and type:
-            [buffers, 1, kv_heads, positions, width].
+        arrays: one for each buffer, [1, heads, positions, width].
+        blocks: the same memory, one array for all buffers of equal heads, width and type:
+            [buffers, 1, heads, positions, width].
     """
 
     arrays: dict[Buffer, npt.NDArray[np.generic]]
@@ -48,23 +48,20 @@ class CacheMemory:
             ]
 
 
-def allocate_cache(buffers: Sequence[Buffer], shape: tuple[int, int, int]) -> CacheMemory:
-    """Zeros for a model's cache.
-
-    Args:
-        shape: 1, kv_heads, positions; each buffer adds its width.
+def allocate_cache(buffers: Sequence[Buffer], positions: int) -> CacheMemory:
+    """Zeros for a model's cache of so many positions.
 
     Raises:
         OSError, OverflowError, ValueError: there is not enough memory.
     """
 
-    def kind(buffer: Buffer) -> tuple[int, str]:
-        return buffer.width, buffer.dtype
+    def kind(buffer: Buffer) -> tuple[int, int, str]:
+        return buffer.heads, buffer.width, buffer.dtype
 
     memory = CacheMemory({}, [])
-    for (width, dtype), group in groupby(sorted(buffers, key=kind), kind):
+    for (heads, width, dtype), group in groupby(sorted(buffers, key=kind), kind):
         equal = list(group)
-        block = lazy_zeros((len(equal), *shape, width), np.dtype(dtype))
+        block = lazy_zeros((len(equal), 1, heads, positions, width), np.dtype(dtype))
         memory.blocks.append(block)
         memory.arrays.update(zip(equal, block, strict=True))
     return memory

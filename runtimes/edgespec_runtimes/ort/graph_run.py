@@ -24,7 +24,7 @@ class RunMemory:
 
     Attributes:
         session: the decoder's.
-        cache: an array for each buffer, [1, kv_heads, positions, width].
+        cache: an array for each buffer, [1, heads, positions, width].
         state_widths: widths of the graph's hidden-state inputs and outputs, by their names.
         logits: float32 [most rows, vocab_size], the output of all calls with that few rows. What a
             call returns is therefore valid until the next call.

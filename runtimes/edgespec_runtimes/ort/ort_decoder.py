@@ -97,5 +97,5 @@ class OrtDecoder:
 
 def _allocated(exported: Exported, variant: str, positions: int) -> CacheMemory:
     cache_format = exported.variants[variant].cache_format
-    buffers = graph_io.cache_buffers(exported.layers, exported.head_size, cache_format)
-    return allocate_cache(buffers, (1, exported.kv_heads, positions))
+    buffers = graph_io.cache_buffers(exported.cache_shapes, cache_format)
+    return allocate_cache(buffers, positions)

@@ -135,7 +135,7 @@ class OrtModel(CachedSequence):
 
     @property
     def cache(self) -> Mapping[Buffer, npt.NDArray[np.generic]]:
-        """The cache's memory: [1, kv_heads, positions, width] for each buffer."""
+        """The cache's memory: [1, heads, positions, width] for each buffer."""
         return self._decoder.cache.arrays
 
     def make_batch(self, count: int, capacity: int) -> OrtBatch:

@@ -51,6 +51,13 @@ class Attention(ABC):
         """Causal self-attention of a decoder layer; adds the layer's cache to the graph."""
 
     @abstractmethod
+    def kept(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
+        """Causal self-attention of queries [m, count · size], rotated already, to a layer of the
+        cache that `cached` has added to the graph."""
+
+    @abstractmethod
     def cross(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
     ) -> ir.Value:

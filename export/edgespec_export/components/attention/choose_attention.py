@@ -65,6 +65,11 @@ class CompressedCache(Attention):
     ) -> ir.Value:
         return self._cached.cached(g, rows, layer, positions, encoding)
 
+    def kept(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
+        return self._cached.kept(g, q, heads, layer, positions)
+
     def cross(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
     ) -> ir.Value:

@@ -13,9 +13,12 @@ from edgespec_export.components.attention.kv_cache import CACHES
 from edgespec_export.components.positions import NO_SOURCES, Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
+from edgespec_export.operators.kept_attention import KEPT_ATTENTION
 from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
 
 __all__ = ["Fused"]
+
+WHOLE_TEXT = 2**31 - 1  # a window that hides nothing
 
 
 class Fused(Attention):
@@ -37,8 +40,7 @@ class Fused(Attention):
         encoding: PositionEncoding,
     ) -> ir.Value:
         heads = rows.heads
-        last = g.op.Cast(g.op.Sub(positions.total, g.ints(1)), to=ir.DataType.INT32)  # [1]
-        total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
+        last, total = _call_positions(g, positions)
         buffers = self._buffers(heads, layer)
         past = [g.input(b.past, b.dtype, cache_shape(heads, b.width)) for b in buffers]
         kind, encoded, attributes = _encoded(g, rows, encoding)
@@ -49,9 +51,21 @@ class Fused(Attention):
             g.output(buffer.present, value, buffer.dtype, cache_shape(heads, buffer.width))
         return out
 
+    def kept(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
+        buffers = [g.output_of(buffer.present) for buffer in self._buffers(heads, layer)]
+        last, total = _call_positions(g, positions)
+        window = heads.window or WHOLE_TEXT
+        inputs = [q, *buffers, last, total, positions.layouts]
+        function = KEPT_ATTENTION[self._format]
+        (out,) = g.call(function, *inputs, **_attributes(heads), window=window)
+        return out
+
     def _buffers(self, heads: Heads, layer: int) -> list[graph_io.Buffer]:
         """In the order of the functions' inputs: keys, values, then their scales."""
-        buffers = graph_io.layer_buffers(layer, heads.size, self._format)
+        shape = graph_io.LayerShape(heads.kv_count, heads.size)
+        buffers = graph_io.layer_buffers(layer, shape, self._format)
         each = len(buffers) // 2  # of keys, and of values
         return [buffers[i + kind * each] for i in range(each) for kind in range(2)]
 
@@ -73,6 +87,12 @@ class Fused(Attention):
         inputs = [rows.q, rows.k, rows.v, bias]
         (out,) = g.call(ENCODER_ATTENTION, *inputs, **_attributes(heads))
         return out
+
+
+def _call_positions(g: Graph, positions: Positions) -> tuple[ir.Value, ir.Value]:
+    """The last position of a call [1], and how many there are up to it, a scalar."""
+    last = g.op.Cast(g.op.Sub(positions.total, g.ints(1)), to=ir.DataType.INT32)
+    return last, g.op.Cast(positions.end, to=ir.DataType.INT32)
 
 
 def _encoded(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from edgespec_export.components.norms.norm import RmsNorm
+from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.positions import Angles
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -70,7 +70,7 @@ def apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads
     return g.op.Reshape(rows, g.ints(-1, count * heads.size))
 
 
-def normed_heads(g: Graph, x: ir.Value, norm: RmsNorm, size: int) -> ir.Value:
+def normed_heads(g: Graph, x: ir.Value, norm: Norm, size: int) -> ir.Value:
     """The norm of each head of [m, heads · size]."""
     rows = g.op.Reshape(x, g.ints(-1, size))
     return g.op.Reshape(norm.emit(g, rows), g.op.Shape(x))

@@ -62,6 +62,10 @@ class Cache(Protocol):
         """Writes this call's rows [1, kv_count, m, size]; returns them and all before them."""
         ...
 
+    def kept(self, g: Graph, buffer: Buffer, positions: Positions) -> CachedRows:
+        """What `extended` has returned for a buffer of another layer."""
+        ...
+
     def gathered(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
     ) -> ir.Value:
@@ -75,7 +79,11 @@ class FullCache:
     def extended(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
     ) -> CachedRows:
-        return CachedRows(_valid(g, _written(g, buffer, np.float32, rows, positions), positions))
+        _written(g, buffer, np.float32, rows, positions)
+        return self.kept(g, buffer, positions)
+
+    def kept(self, g: Graph, buffer: Buffer, positions: Positions) -> CachedRows:
+        return CachedRows(_valid(g, g.output_of(buffer.present), positions))
 
     def gathered(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
@@ -89,7 +97,11 @@ class HalfCache:
     def extended(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
     ) -> CachedRows:
-        valid = _valid(g, self._narrowed(g, buffer, rows, positions), positions)
+        self._narrowed(g, buffer, rows, positions)
+        return self.kept(g, buffer, positions)
+
+    def kept(self, g: Graph, buffer: Buffer, positions: Positions) -> CachedRows:
+        valid = _valid(g, g.output_of(buffer.present), positions)
         return CachedRows(g.op.Cast(valid, to=ir.DataType.FLOAT))
 
     def gathered(
@@ -109,9 +121,12 @@ class Int8Cache:
     def extended(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
     ) -> CachedRows:
-        codes, scales = (
-            _valid(g, whole, positions) for whole in self._rounded(g, buffer, rows, positions)
-        )
+        self._rounded(g, buffer, rows, positions)
+        return self.kept(g, buffer, positions)
+
+    def kept(self, g: Graph, buffer: Buffer, positions: Positions) -> CachedRows:
+        names = buffer.present, graph_io.scale_name(buffer.present)
+        codes, scales = (_valid(g, g.output_of(name), positions) for name in names)
         return CachedRows(
             g.op.Cast(codes, to=ir.DataType.FLOAT), g.op.Transpose(scales, perm=[0, 1, 3, 2])
         )

@@ -50,13 +50,17 @@ class Standard(Attention):
             k = apply_rotary(g, k, heads.kv_count, encoding, heads)
         else:
             bias = g.op.Add(encoding, bias)
-        names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
-        shape = cache_shape(heads, heads.size)
-        buffers = [Buffer(past, present, shape) for past, present in names]
         keys, values = (
             self.cache.extended(g, buffer, by_head(g, new, heads.kv_count, heads), positions)
-            for buffer, new in zip(buffers, (k, rows.v), strict=True)
+            for buffer, new in zip(_buffers(heads, layer), (k, rows.v), strict=True)
         )
+        return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
+
+    def kept(
+        self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
+    ) -> ir.Value:
+        keys, values = (self.cache.kept(g, b, positions) for b in _buffers(heads, layer))
+        bias = _mask(g, _seen(g, positions, heads.window))
         return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
 
     def cross(
@@ -69,6 +73,12 @@ class Standard(Attention):
         heads = rows.heads
         q, k, v = (by_head(g, x, heads.count, heads) for x in (rows.q, rows.k, rows.v))
         return _attend(g, q, CachedRows(k), CachedRows(v), heads, bias)
+
+
+def _buffers(heads: Heads, layer: int) -> list[Buffer]:
+    """Of a layer's keys and values."""
+    names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
+    return [Buffer(*pair, cache_shape(heads, heads.size)) for pair in names]
 
 
 def _attend(

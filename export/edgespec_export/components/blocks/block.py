@@ -43,12 +43,15 @@ class EmitContext:
         positions: of the rows of this call; None in an encoder, which has no cache.
         encoding: what tells attention the positions: rotary angles, a bias, or distances of which
             each layer makes a bias of its own; None where the residual stream tells them.
+        layer_inputs: [m, size] for each layer, what it reads of the tokens besides the residual
+            stream; most models have none.
     """
 
     number_format: NumberFormat
     attention: Attention
     positions: Positions | None
     encoding: PositionEncoding | None
+    layer_inputs: Sequence[ir.Value] = ()
 
 
 class Activation(Protocol):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.norm_ops import RMS_NORM
 
-__all__ = ["NoNorm", "Norm", "RmsNorm"]
+__all__ = ["Factor", "NoNorm", "Norm", "PlainRmsNorm", "RmsNorm"]
 
 
 class Norm(Protocol):
@@ -31,6 +32,33 @@ class RmsNorm:
     def emit(self, g: Graph, x: ir.Value) -> ir.Value:
         (y,) = g.call(RMS_NORM, x, g.weight(self.weight), epsilon=self.epsilon)
         return y
+
+
+@dataclass(frozen=True)
+class PlainRmsNorm:
+    """An `RmsNorm` without weights, of rows of `size` numbers."""
+
+    size: int
+    epsilon: float
+
+    def emit(self, g: Graph, x: ir.Value) -> ir.Value:
+        ones = g.constant(np.ones(self.size), np.float32)
+        (y,) = g.call(RMS_NORM, x, ones, epsilon=self.epsilon)
+        return y
+
+
+@dataclass(frozen=True)
+class Factor:
+    """x · factor, in the place of a norm.
+
+    Attributes:
+        factor: name of a tensor [1].
+    """
+
+    factor: str
+
+    def emit(self, g: Graph, x: ir.Value) -> ir.Value:
+        return g.op.Mul(x, g.weight(self.factor))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from edgespec_export.families.model_config import Config
 from edgespec_export.families.rotary.rope import whole_rotary
 from edgespec_export.families.windows import GLOBAL, WINDOWED, all_but_every, layer_kinds
 
-__all__ = ["Gemma", "Gemma2"]
+__all__ = ["Gemma", "Gemma2", "cap_of"]
 
 PATTERN = 2  # every second layer of a Gemma 2 is global
 
@@ -69,12 +69,12 @@ class Gemma2(Gemma3):
         shape = cls.fields_of(config, label)
         scale = config.number("query_pre_attn_scalar", 256) ** -0.5
         shape["heads"] = replace(
-            shape["heads"], scale=scale, cap=_cap(config, "attn_logit_softcapping")
+            shape["heads"], scale=scale, cap=cap_of(config, "attn_logit_softcapping")
         )
         rotary = whole_rotary(config, shape["heads"].size, shape["positions"], label)
         window = config.count("sliding_window", 4096)
         kinds = layer_kinds(config, all_but_every(PATTERN, shape["layers"]))
-        logit_cap = _cap(config, "final_logit_softcapping")
+        logit_cap = cap_of(config, "final_logit_softcapping")
         config.must_be("hidden_activation", *TANH)
         config.refuse_the_rest(harmless=HARMLESS)
         return cls(
@@ -89,7 +89,7 @@ class Gemma2(Gemma3):
         return None
 
 
-def _cap(config: Config, key: str) -> float | None:
+def cap_of(config: Config, key: str) -> float | None:
     """None where the config has null, which is no cap."""
     if config.get(key) is None:
         return None

@@ -6,7 +6,7 @@
 import type { Tensor } from "onnxruntime-common";
 import { CacheNotWrittenError, OutOfMemoryError } from "../errors.js";
 import type { Host, TensorData, TensorType } from "../host.js";
-import type { CacheFormat, Exported } from "./manifest.js";
+import type { CacheFormat, Exported, LayerShape } from "./manifest.js";
 
 const STEP = 128; // positions that a cache grows by
 
@@ -16,18 +16,18 @@ const FORMATS: Readonly<Record<CacheFormat, { type: TensorType; array: new (leng
   int8: { type: "int8", array: Int8Array },
 };
 
-/** A part of the cache: [1, kv_heads, positions, width]. */
+/** A part of the cache: [1, heads, positions, width]. */
 interface Buffer {
   readonly past: string;
   readonly present: string;
   readonly type: TensorType;
   readonly array: new (length: number) => TensorData;
+  readonly heads: number;
   readonly width: number;
 }
 
 export class Cache {
   readonly #host: Host;
-  readonly #heads: number;
   readonly #buffers: readonly Buffer[];
   #positions = 0;
   #tensors: Tensor[] = []; // one for each buffer
@@ -35,7 +35,6 @@ export class Cache {
 
   constructor(host: Host, exported: Exported, format: CacheFormat) {
     this.#host = host;
-    this.#heads = exported.kv_heads;
     this.#buffers = buffersOf(exported, format);
   }
 
@@ -88,20 +87,20 @@ export class Cache {
   }
 
   async #grown(
-    { type, array, width }: Buffer,
+    { type, array, heads, width }: Buffer,
     old: Tensor | undefined,
     length: number,
     positions: number,
   ): Promise<Tensor> {
-    const data = this.#allocated(array, this.#heads * positions * width, positions);
+    const data = this.#allocated(array, heads * positions * width, positions);
     if (old !== undefined) {
       const known = (await old.getData()) as TensorData;
-      for (let head = 0; head < this.#heads; head++) {
+      for (let head = 0; head < heads; head++) {
         const from = head * this.#positions * width;
         data.set(known.subarray(from, from + length * width) as never, head * positions * width);
       }
     }
-    return this.#host.tensor(type, data, [1, this.#heads, positions, width]);
+    return this.#host.tensor(type, data, [1, heads, positions, width]);
   }
 
   #allocated(array: new (length: number) => TensorData, size: number, positions: number): TensorData {
@@ -113,19 +112,25 @@ export class Cache {
   }
 }
 
-function buffersOf({ layers, head_size: width }: Exported, format: CacheFormat): Buffer[] {
-  const { type, array } = FORMATS[format];
-  const parts = Array.from({ length: layers }, (_, layer) => [`key.${layer}`, `value.${layer}`]).flat();
-  return parts.flatMap((part) => {
-    const buffer = { past: `past_${part}`, present: `present_${part}`, type, array, width };
-    if (format !== "int8") return [buffer];
-    const scale = {
-      past: `past_${part}.scale`,
-      present: `present_${part}.scale`,
-      type: "float32",
-      array: Float32Array,
-      width: 1,
-    } as const;
-    return [buffer, scale];
+function buffersOf(exported: Exported, format: CacheFormat): Buffer[] {
+  const { layers, kv_heads, head_size, layer_shapes: shapes } = exported;
+  return Array.from({ length: layers }).flatMap((_, layer) => {
+    const shape = shapes?.[layer] ?? { kv_heads, head_size };
+    return [`key.${layer}`, `value.${layer}`].flatMap((part) => partBuffers(part, shape, format));
   });
+}
+
+function partBuffers(part: string, { kv_heads: heads, head_size: width }: LayerShape, format: CacheFormat): Buffer[] {
+  const { type, array } = FORMATS[format];
+  const buffer = { past: `past_${part}`, present: `present_${part}`, type, array, heads, width };
+  if (format !== "int8") return [buffer];
+  const scale = {
+    past: `past_${part}.scale`,
+    present: `present_${part}.scale`,
+    type: "float32",
+    array: Float32Array,
+    heads,
+    width: 1,
+  } as const;
+  return [buffer, scale];
 }

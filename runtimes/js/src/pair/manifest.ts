@@ -43,6 +43,14 @@ export interface Exported {
   readonly features?: number;
   /** Tokens that a draft reads, where they are more than those that it may propose. */
   readonly input_vocab_size?: number | null;
+  /** The shape of each layer of the cache, where they differ. */
+  readonly layer_shapes?: readonly LayerShape[];
+}
+
+/** The shape of a layer of the cache. */
+export interface LayerShape {
+  readonly kv_heads: number;
+  readonly head_size: number;
 }
 
 /** What a chat template writes between the messages of a conversation. */

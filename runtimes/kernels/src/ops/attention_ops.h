@@ -1,10 +1,12 @@
 // Attention operators: self-attention, which writes its keys and values into a cache, attention to
-// an encoder's keys and values, and that of an encoder's rows to each other.
+// what another layer has written there, attention to an encoder's keys and values, and that of an
+// encoder's rows to each other.
 #pragma once
 
 #include <algorithm>
 
 #include "ops/cached_call.h"
+#include "ops/call_rows.h"
 #include "ops/heads.h"
 #include "ops/positions.h"
 #include "ops/scratch.h"
@@ -30,6 +32,40 @@ class SelfAttention {
                                                             Rows::of(k), Rows::of(v), shapes);
     const PositionsOf<Schema> positions(context, shapes);
     positions.attend(cached, context.output(Schema::out::y, shapes), context.threads());
+  }
+
+ private:
+  Heads heads_;
+};
+
+// Attention to keys and values that another layer has written, those of this call's rows too.
+template <typename Table>
+class KeptAttention {
+ public:
+  using Schema = Table;
+
+  explicit KeptAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
+
+  void compute(Call& call) {
+    using in = typename Schema::in;
+    Shapes shapes;
+    const auto q = Rows::of(call.input(in::q, shapes));
+    heads_.set_sizes(q.width, shapes);
+    const auto keys = call.input(in::past_key, shapes);
+    const auto values = call.input(in::past_value, shapes);
+    const auto rows = CallRows::of<Schema>(call, q.count, shapes);
+    const auto shape = rows.shape(heads_, shapes[Dim::size]);
+    float* y = call.output(Schema::out::y, shapes);
+    if constexpr (requires { in::past_key_scale; }) {
+      const CacheRows<int8_t> stored_keys{keys.data, call.input(in::past_key_scale, shapes).data};
+      const CacheRows<int8_t> stored_values{values.data,
+                                            call.input(in::past_value_scale, shapes).data};
+      attend(shape, q.data, q.stride, stored_keys, stored_values, nullptr, y, call.threads());
+    } else {
+      using Number = typename decltype(in::past_key)::Number;
+      attend(shape, q.data, q.stride, CacheRows<Number>{keys.data}, CacheRows<Number>{values.data},
+             nullptr, y, call.threads());
+    }
   }
 
  private:
