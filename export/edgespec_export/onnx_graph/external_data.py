@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,10 +16,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights, row_blocks
+from edgespec_export.onnx_graph.row_stream import Array, RowStream
 
-__all__ = ["Array", "WeightFile", "journal_of"]
-
-Array = npt.NDArray[np.generic]
+__all__ = ["WeightFile", "journal_of"]
 
 # Offsets a memory map can start at; ONNX Runtime maps external data instead of copying it.
 PAGE = 4096
@@ -28,7 +27,8 @@ PAGE = 4096
 class WeightFile:
     """Writes each tensor once, however many graphs use it.
 
-    At most one tensor is in memory, so a model larger than the machine's memory can be exported.
+    At most one matrix, or a block of a table, is in memory, so a model larger than the machine's
+    memory can be exported.
     A journal next to the file names the finished tensors: after an interruption an export resumes
     after the last of them.
 
@@ -124,39 +124,62 @@ class WeightFile:
         for block in row_blocks(self._checkpoint, name):
             yield np.ascontiguousarray(block, np.float32)
 
+    def checkpoint_stream(self, name: str) -> RowStream:
+        """`checkpoint_rows` as a tensor to write."""
+        float32 = np.dtype(np.float32)
+        return RowStream(self.shape(name), float32, self.checkpoint_rows(name))
+
     @property
     def unread(self) -> frozenset[str]:
         """Tensors of the checkpoint that no graph has read."""
         return frozenset(self._unread)
 
-    def tensor(self, name: str, make: Callable[[], Array]) -> Sequence[ir.ExternalTensor]:
+    def tensor(
+        self, name: str, make: Callable[[], Array | RowStream]
+    ) -> Sequence[ir.ExternalTensor]:
         """The tensor `name`, or its pieces, one below the other; the first call writes `make()`."""
         if name not in self._written:
             unread = self.unread
-            array = make()
-            self._written[name] = self._write(name, array, sorted(unread - self._unread))
+            made = make()
+            stream = made if isinstance(made, RowStream) else RowStream.of(made)
+            self._written[name] = self._write(name, stream, unread)
         return self._written[name]
 
-    def _write(self, name: str, array: Array, read: list[str]) -> list[ir.ExternalTensor]:
-        pieces = [self._write_piece(piece) for piece in _pieces(array, self._shard_bytes)]
-        record = {"name": name, "dtype": array.dtype.name, "pieces": pieces, "read": read}
+    def _write(
+        self, name: str, stream: RowStream, unread: frozenset[str]
+    ) -> list[ir.ExternalTensor]:
+        """Writes a tensor.
+
+        Args:
+            unread: tensors of the checkpoint that were not read before it was made.
+        """
+        pieces = [
+            self._write_piece(shape, stream.dtype, blocks)
+            for shape, blocks in stream.pieces(self._shard_bytes)
+        ]
+        read = sorted(unread - self._unread)
+        record = {"name": name, "dtype": stream.dtype.name, "pieces": pieces, "read": read}
         self._journal.write(json.dumps(record) + "\n")
         self._journal.flush()
         self._progress(self._float32_bytes(read))
         return self._tensors(record)
 
-    def _write_piece(self, array: Array) -> dict[str, Any]:
+    def _write_piece(
+        self, shape: tuple[int, ...], dtype: np.dtype[np.generic], blocks: Iterable[Array]
+    ) -> dict[str, Any]:
+        size = math.prod(shape) * dtype.itemsize
         offset = self._file.tell() + -self._file.tell() % PAGE
-        if offset and offset + array.nbytes > self._shard_bytes:
+        if offset and offset + size > self._shard_bytes:
             self._file.close()
             self._shard += 1
             self._file = self._shard_path(self._shard).open("wb")
             offset = 0
         self._file.seek(offset)
-        self._file.write(array.reshape(-1).view(np.uint8).data)
+        for block in blocks:
+            self._file.write(block.reshape(-1).view(np.uint8).data)
         self._file.flush()
-        end = offset + array.nbytes
-        return {"shard": self._shard, "offset": offset, "end": end, "shape": array.shape}
+        end = offset + size
+        return {"shard": self._shard, "offset": offset, "end": end, "shape": shape}
 
     def _shard_path(self, shard: int) -> Path:
         first = self._path
@@ -181,14 +204,6 @@ class WeightFile:
             )
             for name, piece in zip(names, pieces, strict=True)
         ]
-
-
-def _pieces(array: Array, limit: int) -> Sequence[Array]:
-    """An array, cut between its rows where it has more than `limit` bytes."""
-    if array.nbytes <= limit:
-        return [array]
-    rows = max(1, limit // (array.nbytes // len(array)))
-    return [array[start : start + rows] for start in range(0, len(array), rows)]
 
 
 def _record(line: str) -> dict[str, Any] | None:

@@ -14,9 +14,10 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from edgespec import __version__
-from edgespec_export.onnx_graph.external_data import Array, WeightFile
+from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
+from edgespec_export.onnx_graph.row_stream import Array, RowStream
 
 __all__ = ["DeclaredBlock", "Graph"]
 
@@ -105,9 +106,11 @@ class Graph(Nodes):
 
     def weight(self, name: str) -> ir.Value:
         """A tensor of the checkpoint: float32, in the checkpoint's own layout."""
+        if len(self.weights.shape(name)) > 1:
+            return self.stored(name, lambda: self.weights.checkpoint_stream(name))
         return self.stored(name, lambda: self.weights.checkpoint_tensor(name))
 
-    def stored(self, name: str, make: Callable[[], Array]) -> ir.Value:
+    def stored(self, name: str, make: Callable[[], Array | RowStream]) -> ir.Value:
         """An initializer in the weight file; `make()` is called once for all graphs of the file."""
         if name not in self._initializers:
             pieces = self.weights.tensor(name, make)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from edgespec_export.components.linear import Linear
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.onnx_graph.functions import Function
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.onnx_graph.row_stream import RowStream
 from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
 __all__ = ["Half"]
@@ -41,17 +42,19 @@ class Half(NumberFormat):
 
     def _stored(self, g: Graph, names: Sequence[str]) -> ir.Value:
         """Matrices as one, [Σ out, in]."""
+        shapes = [g.weights.shape(name) for name in names]
+        shape = (sum(out for out, *_ in shapes), *shapes[0][1:])
         return g.stored(
             f"{'+'.join(names)}.{self._dtype}",
-            lambda: np.concatenate([self._narrow(g, name) for name in names]),
+            lambda: RowStream(shape, self._dtype, self._narrow(g, names)),
         )
 
-    def _narrow(self, g: Graph, name: str) -> npt.NDArray[np.generic]:
-        blocks = []
-        for rows in g.weights.checkpoint_rows(name):
-            with np.errstate(over="ignore"):
-                narrow = rows.astype(self._dtype)
-            if not np.isfinite(narrow).all():
-                raise EdgespecError(f"tensor {name!r} has numbers beyond {self._dtype}; use bf16")
-            blocks.append(narrow)
-        return np.concatenate(blocks)
+    def _narrow(self, g: Graph, names: Sequence[str]) -> Iterator[npt.NDArray[np.generic]]:
+        for name in names:
+            for rows in g.weights.checkpoint_rows(name):
+                with np.errstate(over="ignore"):
+                    narrow = rows.astype(self._dtype)
+                if not np.isfinite(narrow).all():
+                    beyond = f"tensor {name!r} has numbers beyond {self._dtype}; use bf16"
+                    raise EdgespecError(beyond)
+                yield narrow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,8 @@ from edgespec_export.operators.int8_group_ops import (
     RMS_NORM_INT8_GROUP_MATMUL,
     ZERO_POINT,
 )
-from edgespec_export.quantization.grouped import Grouped, finite_rows
+from edgespec_export.quantization.codes_and_scales import CodesAndScales
+from edgespec_export.quantization.grouped import Grouped, finite_rows, sizes
 
 __all__ = ["Int8Groups", "rounded_in_groups"]
 
@@ -42,19 +42,16 @@ class Int8Groups(Grouped):
     def weights(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ir.Value]:
         """Codes and scales of matrices, one below the other."""
         name = "+".join(names)
-        rounded = cache(lambda: _rounded(g, names))
-        return (
-            g.stored(f"{name}.int8-groups", lambda: rounded()[0]),
-            g.stored(f"{name}.int8-groups.scale", lambda: rounded()[1]),
+        size = sizes(g, names)
+        rounded = CodesAndScales(
+            (size["n"], size["k"] // GROUP, GROUP),
+            np.uint8,
+            lambda: (rounded_in_groups(rows) for name in names for rows in finite_rows(g, name)),
         )
-
-
-def _rounded(
-    g: Graph, names: Sequence[str]
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
-    blocks = (rounded_in_groups(rows) for name in names for rows in finite_rows(g, name))
-    codes, scales = zip(*blocks, strict=True)
-    return np.concatenate(codes), np.concatenate(scales)
+        return (
+            g.stored(f"{name}.int8-groups", rounded.codes),
+            g.stored(f"{name}.int8-groups.scale", rounded.scales),
+        )
 
 
 def rounded_in_groups(

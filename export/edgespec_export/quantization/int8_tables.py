@@ -19,6 +19,7 @@ from edgespec_export.operators.int8_ops import (
     INT8_HEAD,
     INT8_MATMUL,
 )
+from edgespec_export.quantization.codes_and_scales import CodesAndScales
 from edgespec_export.quantization.hadamard import STREAM_BLOCK, block_size, hadamard, rotated
 from edgespec_export.quantization.rounding import per_row, side_by_side
 
@@ -41,17 +42,13 @@ def int8_table(g: Graph, name: str, change: Callable[[Rows], Rows] = lambda rows
     Args:
         change: of its rows before they are rounded.
     """
-    quantized = cache(lambda: _rounded_rows(g, name, change))
-    table = g.stored(f"{name}.int8", lambda: quantized()[0])
-    return table, g.stored(f"{name}.scale", lambda: quantized()[1])
-
-
-def _rounded_rows(
-    g: Graph, name: str, change: Callable[[Rows], Rows]
-) -> tuple[npt.NDArray[np.int8], Rows]:
-    blocks = (per_row(change(rows)) for rows in g.weights.checkpoint_rows(name))
-    codes, scales = zip(*blocks, strict=True)
-    return np.concatenate(codes), np.concatenate(scales)
+    rounded = CodesAndScales(
+        g.weights.shape(name),
+        np.int8,
+        lambda: (per_row(change(rows)) for rows in g.weights.checkpoint_rows(name)),
+    )
+    table = g.stored(f"{name}.int8", rounded.codes)
+    return table, g.stored(f"{name}.scale", rounded.scales)
 
 
 def rotated_table(g: Graph, name: str) -> Table:
