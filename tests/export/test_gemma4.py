@@ -20,9 +20,10 @@ transformers = pytest.importorskip("transformers")
 
 CASES = {
     "shared layers and per-layer embeddings": {},
-    "no per-layer embeddings": {"hidden_size_per_layer_input": 0},
     "no shared layers": {"num_kv_shared_layers": 0},
-    "keys that are values": {
+    "no per-layer embeddings, keys that are values": {
+        "hidden_size_per_layer_input": 0,
+        "num_kv_shared_layers": 0,
         "attention_k_eq_v": True,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,

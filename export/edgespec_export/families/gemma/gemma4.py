@@ -31,7 +31,7 @@ from edgespec_export.families.decoder_only import MAX_POSITIONS
 from edgespec_export.families.gemma.gemma2 import cap_of
 from edgespec_export.families.gemma.gemma3 import DEFAULT_PATTERN, TANH, Gemma3
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rotary.rope import LENGTH, partial_rotary, rotated_numbers
+from edgespec_export.families.rotary.rope import LENGTH, whole_rotary
 from edgespec_export.families.windows import (
     GLOBAL,
     WINDOWED,
@@ -248,8 +248,7 @@ def _rotary(
     made = {}
     for kind, of_kind in heads.items():
         own = Config({"rope_parameters": dict(settings[kind]), LENGTH: config.get(LENGTH)}, label)
-        rotated = rotated_numbers(own, of_kind.size)
-        made[kind] = partial_rotary(own, of_kind.size, rotated, positions, label)
+        made[kind] = whole_rotary(own, of_kind.size, positions, label)
     return made
 
 

@@ -67,23 +67,18 @@ def partial_rotary(
         ValueError: an odd size, which has no pairs.
         EdgespecError: a scaling whose frequencies depend on the text's length, or an unknown one.
     """
-    scaling = _settings(config)
-    kind = _kind(scaling)
-    if kind == "proportional":  # as many of the frequencies of a whole head
-        rotated -= rotated % 2
     if head_size % 2 or rotated % 2:
         raise ValueError(f"head_dim is {head_size}")
+    scaling = _settings(config)
+    kind = _kind(scaling)
     top = config.number("rope_theta", 10000.0)
     base = scaling.pop("rope_theta", None) or top
     for read in ("partial_rotary_factor", "rope_type", "type"):
         scaling.pop(read, None)
-    whole = head_size if kind == "proportional" else rotated
-    exponents = np.arange(0, rotated, 2, dtype=np.float32) / np.float32(whole)
+    exponents = np.arange(0, rotated, 2, dtype=np.float32) / np.float32(rotated)
     frequencies: npt.NDArray[np.float32] = (1.0 / np.float32(base) ** exponents).astype(np.float32)
     amplitude = 1.0
-    if kind == "proportional":
-        frequencies = np.divide(frequencies, scaling.pop("factor", 1.0), dtype=np.float32)
-    elif kind == "linear":
+    if kind == "linear":
         frequencies = np.divide(frequencies, scaling.pop("factor"), dtype=np.float32)
     elif kind == "llama3":
         frequencies = _llama3(
@@ -106,7 +101,7 @@ def partial_rotary(
     elif kind != "default":
         raise EdgespecError(
             f"{label}: config.json asks for rope scaling {shortened(kind)}; edgespec exports "
-            "default, linear, llama3, yarn, dynamic and proportional"
+            "default, linear, llama3, yarn and dynamic"
         )
     _refuse_unknown(scaling, label)
     return whole_heads(frequencies, amplitude, head_size, positions)
