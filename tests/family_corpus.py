@@ -70,6 +70,25 @@ GEMMA2 = {
     **{"query_pre_attn_scalar": 16, "cache_implementation": "hybrid"},
 }
 LLG = ["sliding_attention", "sliding_attention", "full_attention"]
+GEMMA4 = {
+    **{"num_hidden_layers": 6, "layer_types": 2 * LLG, "sliding_window": 24, **HEAD},
+    **{"global_head_dim": 32, "num_key_value_heads": 1, "num_global_key_value_heads": None},
+    **{"num_kv_shared_layers": 3, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 16},
+    **{"vocab_size_per_layer_input": 320, "final_logit_softcapping": 30.0, "attention_bias": False},
+    **{"attention_k_eq_v": False, "enable_moe_block": False, "num_experts": None},
+    **{"hidden_activation": "gelu_pytorch_tanh", "use_bidirectional_attention": None},
+    "rope_parameters": {
+        "full_attention": {
+            **{"partial_rotary_factor": 0.25, "rope_theta": 1e6, "rope_type": "proportional"}
+        },
+        "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
+    },
+}
+GEMMA4_31B = {
+    **{**GEMMA4, "num_kv_shared_layers": 0, "use_double_wide_mlp": False, "attention_k_eq_v": True},
+    **{"hidden_size_per_layer_input": 0, "num_key_value_heads": 2, "num_global_key_value_heads": 1},
+    "use_bidirectional_attention": "vision",
+}
 OLMO3 = {"rms_norm_eps": 1e-6, "rope_theta": 500000, "sliding_window": 24, "layer_types": LLG}
 OLMO3_YARN = {
     **{"rope_type": "yarn", "factor": 8.0, "attention_factor": 1.2079441541679836},
@@ -223,6 +242,17 @@ CASES = (
     ),
     Case("Gemma 1 2B", "gemma", {**HEAD, "hidden_act": "gelu", "hidden_activation": None}),
     Case("Gemma 2 2B", "gemma2", {**HEAD, **GEMMA2}, default=True),
+    Case("Gemma 4 E2B, E4B", "gemma4_text", GEMMA4),
+    Case("Gemma 4 31B", "gemma4_text", GEMMA4_31B, default=True),
+    Case(
+        "Gemma 4 26B-A4B",
+        "gemma4_text",
+        {
+            **{**GEMMA4_31B, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2},
+            "moe_intermediate_size": 32,
+        },
+        refused="enable_moe_block = true",
+    ),
     Case("OLMo 2", "olmo2", {"rms_norm_eps": 1e-6, "rope_theta": 5e5}, default=True),
     Case("OLMo 3 before its training on long texts", "olmo3", OLMO3),
     Case("OLMo 3", "olmo3", {**OLMO3, "rope_scaling": OLMO3_YARN}, default=True),
@@ -286,6 +316,13 @@ CASES = (
         default=True,
     ),
     Case("Pegasus", "pegasus", PEGASUS, SEQ2SEQ, default=True),
+    Case(
+        "Gemma 4 E2B, E4B with towers",
+        "gemma4_text",
+        GEMMA4,
+        wrapper=_wrapper("Gemma4", "gemma4", "gemma4_vision", vision={"head_dim": 16}),
+        default=True,
+    ),
     Case(
         "Gemma 3 4B",
         "gemma3_text",

@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from edgespec.device.kernels import installed_kernels
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.quantization.hadamard import hadamard
 
 MANY = 40  # rows: more than one thread prepares, and not a multiple of a tile
+
+
+def has_kernel(function) -> bool:
+    """Whether the installed kernels have one for this function; older ones lack newer functions."""
+    kernels = installed_kernels()
+    if kernels is None:
+        return False
+    library = kernels.library.with_stem(f"{kernels.library.stem}_{kernels.target}")
+    return function.name.encode() in library.read_bytes()
 
 
 def one_call(function, inputs, fixed, attributes) -> ir.Model:

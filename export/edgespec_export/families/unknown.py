@@ -25,7 +25,6 @@ MISSING: dict[str, tuple[str, str]] = {
     "deepseek_v3": ("llama", _EXPERTS),
     "falcon_h1": ("llama", _STATES),
     "gemma3n_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),
-    "gemma4_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),
     "glm4": ("glm", _NORMS_AFTER),
     "gpt_neox": ("gpt2", "rotary positions and blocks side by side"),
     "gpt_oss": ("llama", f"{_EXPERTS} and attention sinks"),
