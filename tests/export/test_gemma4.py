@@ -118,7 +118,7 @@ MISTAKES = {
     "values without a norm": (
         NormedValues,
         "emit",
-        lambda self, g, inputs, call: self.attention.emit(g, inputs, call),
+        lambda self, g, inputs, context: self.attention.emit(g, inputs, context),
     ),
     "layers without a factor": (gemma4, "Factor", lambda name: NoNorm()),
     "shared layers that do not rotate": (

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights, read_rows
-from edgespec_export.components.blocks.block import Call
+from edgespec_export.components.blocks.block import EmitContext
 from edgespec_export.components.blocks.feed_forward import Gate
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import RmsNorm
@@ -68,14 +68,14 @@ class LayerInputs:
 
 @dataclass(frozen=True)
 class LayerInputGate:
-    """activation(x) · the layer's input: the middle of the block that reads it."""
+    """activation(x) · the layer's input: the activation of the block that reads it."""
 
     layer: int
     activation: str
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         (x,) = inputs
-        return Gate(self.activation).emit(g, [x, call.layer_inputs[self.layer]], call)
+        return Gate(self.activation).emit(g, [x, context.layer_inputs[self.layer]], context)
 
 
 class RowsByLayer:

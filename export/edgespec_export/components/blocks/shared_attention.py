@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from edgespec_export.components.attention.heads import Heads, apply_rotary, normed_heads
-from edgespec_export.components.blocks.block import Call
+from edgespec_export.components.blocks.block import EmitContext
 from edgespec_export.components.blocks.self_attention import SelfAttention
 from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.positions import Angles
@@ -35,11 +35,11 @@ class NormedValues:
     def widths(self) -> tuple[int, ...]:
         return self.attention.widths[: 2 if self.keys_are_values else 3]
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         q, k, *rest = inputs
         (v,) = rest or [k]
         v = normed_heads(g, v, self.v_norm, self.attention.heads.size)
-        return self.attention.emit(g, [q, k, v], call)
+        return self.attention.emit(g, [q, k, v], context)
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ class KeptAttention:
     def widths(self) -> tuple[int, ...]:
         return (self.heads.count * self.heads.size,)
 
-    def emit(self, g: Graph, inputs: Sequence[ir.Value], call: Call) -> ir.Value:
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         (q,) = inputs
-        assert call.positions is not None, "an encoder has no cache"
-        assert isinstance(call.encoding, Angles), "a learned bias rotates nothing"
+        assert context.positions is not None, "an encoder has no cache"
+        assert isinstance(context.encoding, Angles), "a learned bias rotates nothing"
         q = normed_heads(g, q, self.q_norm, self.heads.size)
-        q = apply_rotary(g, q, self.heads.count, call.encoding, self.heads)
-        return call.attention.kept(g, q, self.heads, self.layer, call.positions)
+        q = apply_rotary(g, q, self.heads.count, context.encoding, self.heads)
+        return context.attention.kept(g, q, self.heads, self.layer, context.positions)

@@ -156,34 +156,34 @@ class Gemma4(Gemma3):
         at = f"model.layers.{index}"
         attention, feed_forward = super().layer(index)
         assert isinstance(attention, AttentionBlock)
-        reads, middle = self._attention(index, attention.name)
-        attention = replace(attention, reads=reads, middle=middle)
+        in_proj, mixer = self._attention(index, attention.name)
+        attention = replace(attention, in_proj=in_proj, mixer=mixer)
         factor = Factor(f"{at}.layer_scalar")
         if not self.input_size:
             return attention, replace(feed_forward, sum_norm=factor)
         own = FeedForwardBlock(
             name=f"{at}.per_layer_input",
             norm=NoNorm(),
-            reads=Linear.named(f"{at}.per_layer_input_gate"),
-            middle=LayerInputGate(index, "gelu_pytorch_tanh"),
-            writes=Linear.named(f"{at}.per_layer_projection"),
+            in_proj=Linear.named(f"{at}.per_layer_input_gate"),
+            activation=LayerInputGate(index, "gelu_pytorch_tanh"),
+            out_proj=Linear.named(f"{at}.per_layer_projection"),
             post_norm=self._norm(f"{at}.post_per_layer_input_norm"),
             sum_norm=factor,
         )
         return attention, feed_forward, own
 
     def _attention(self, index: int, name: str) -> tuple[Linear, KeptAttention | NormedValues]:
-        """What a layer's attention reads, and its middle."""
+        """What a layer's attention reads, and its mixer."""
         heads, layer = self._heads_of(index), self.cache_layer_of(index)
         if index >= self.keeping_layers:
-            middle = KeptAttention(layer, heads, self._norm(f"{name}.q_norm"))
-            return Linear.named(f"{name}.q_proj"), middle
+            mixer = KeptAttention(layer, heads, self._norm(f"{name}.q_norm"))
+            return Linear.named(f"{name}.q_proj"), mixer
         shares = self.keys_are_values and self.kinds[index] == GLOBAL
         own = SelfAttention(layer, heads, self._head_norms(name))
         norm = PlainRmsNorm(heads.size, self.epsilon)
         parts = "qk" if shares else "qkv"
-        reads = Linear.named(*(f"{name}.{part}_proj" for part in parts))
-        return reads, NormedValues(own, norm, keys_are_values=shares)
+        in_proj = Linear.named(*(f"{name}.{part}_proj" for part in parts))
+        return in_proj, NormedValues(own, norm, keys_are_values=shares)
 
     def _heads_of(self, index: int) -> Heads:
         heads = self.layer_heads[index]

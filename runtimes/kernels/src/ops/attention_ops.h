@@ -46,25 +46,26 @@ class KeptAttention {
 
   explicit KeptAttention(const Setup& setup) : heads_(Heads::of<Schema>(setup)) {}
 
-  void compute(Call& call) {
+  void compute(KernelContext& context) {
     using in = typename Schema::in;
     Shapes shapes;
-    const auto q = Rows::of(call.input(in::q, shapes));
+    const auto q = Rows::of(context.input(in::q, shapes));
     heads_.set_sizes(q.width, shapes);
-    const auto keys = call.input(in::past_key, shapes);
-    const auto values = call.input(in::past_value, shapes);
-    const auto rows = CallRows::of<Schema>(call, q.count, shapes);
+    const auto keys = context.input(in::past_key, shapes);
+    const auto values = context.input(in::past_value, shapes);
+    const auto rows = CallRows::of<Schema>(context, q.count, shapes);
     const auto shape = rows.shape(heads_, shapes[Dim::size]);
-    float* y = call.output(Schema::out::y, shapes);
+    float* y = context.output(Schema::out::y, shapes);
     if constexpr (requires { in::past_key_scale; }) {
-      const CacheRows<int8_t> stored_keys{keys.data, call.input(in::past_key_scale, shapes).data};
+      const CacheRows<int8_t> stored_keys{keys.data,
+                                          context.input(in::past_key_scale, shapes).data};
       const CacheRows<int8_t> stored_values{values.data,
-                                            call.input(in::past_value_scale, shapes).data};
-      attend(shape, q.data, q.stride, stored_keys, stored_values, nullptr, y, call.threads());
+                                            context.input(in::past_value_scale, shapes).data};
+      attend(shape, q.data, q.stride, stored_keys, stored_values, nullptr, y, context.threads());
     } else {
       using Number = typename decltype(in::past_key)::Number;
       attend(shape, q.data, q.stride, CacheRows<Number>{keys.data}, CacheRows<Number>{values.data},
-             nullptr, y, call.threads());
+             nullptr, y, context.threads());
     }
   }
 

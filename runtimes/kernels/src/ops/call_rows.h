@@ -23,18 +23,18 @@ class CallRows {
 
   // `last` and `layouts` are inputs of the operator `Schema`; `shapes` has the cache's capacity.
   template <typename Schema>
-  static CallRows of(const Call& call, int64_t count, Shapes& shapes) {
+  static CallRows of(const KernelContext& context, int64_t count, Shapes& shapes) {
     using in = typename Schema::in;
     CallRows self;
     self.count_ = count;
     self.capacity_ = shapes[Dim::capacity];
-    const int64_t last = *call.input(in::last, shapes).data;
+    const int64_t last = *context.input(in::last, shapes).data;
     self.past_ = last + 1 - count;
     if (self.past_ < 0 || last >= self.capacity_) {
       fail("positions ", self.past_, " to ", last, " in a cache of ", self.capacity_);
     }
     shapes.set(Dim::keys, last + 1, "last + 1");
-    self.take_layouts(call.input(in::layouts, shapes));
+    self.take_layouts(context.input(in::layouts, shapes));
     return self;
   }
 
