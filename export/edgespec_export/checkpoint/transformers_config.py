@@ -72,7 +72,7 @@ def _config(source: Path) -> PretrainedConfig:
     config: PretrainedConfig = AutoConfig.from_pretrained(path, **options)
     if source.is_file():
         ours = gguf_config(read_gguf_header(source))
-        if isinstance(scaling := ours["rope_scaling"], dict):
+        if isinstance(scaling := ours.get("rope_scaling"), dict):
             # Where each kind of layer has its own positions, only those of full attention scale.
             config.rope_parameters.get("full_attention", config.rope_parameters).update(scaling)
         if "query_pre_attn_scalar" in ours:

@@ -25,7 +25,7 @@ from edgespec_export.checkpoint.weights import Weights
 __all__ = ["GgufCheckpoint", "open_gguf"]
 
 # Ends of a turn that chat templates write; the file itself names only one end of text.
-_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>")
+_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 # A GGUF file's names of special tokens, and the names in a chat template.
 _SPECIAL = {
     "bos": "bos_token",

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
-from edgespec_export.checkpoint.json_file import JsonObject
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
-__all__ = ["ROPE_FACTORS", "rope_scaling"]
+__all__ = ["FACTORS_OF_LONGROPE", "ROPE_FACTORS", "rope_scaling"]
 
 # The scaling of Llama 3.1 and later: a tensor of the divisor of each frequency.
 ROPE_FACTORS = "rope_freqs.weight"
@@ -25,21 +25,26 @@ _LLAMA3: JsonObject = {
 }
 
 
+# The scaling of Phi-3 and Phi-4-mini: two tensors of divisors.
+_SHORT, _LONG = "rope_factors_short.weight", "rope_factors_long.weight"
+FACTORS_OF_LONGROPE = frozenset({_SHORT, _LONG})
+
 # Settings of YaRN that versions of llama.cpp apply differently, with the values of no change.
 _UNSETTLED = {
-    "yarn_attn_factor": (),
     "yarn_ext_factor": (-1.0, 1.0),
     "yarn_log_multiplier": (0.0,),
 }
+_AMPLITUDES = ("attn_factor", "yarn_attn_factor")
 _YARN = {
     "original_context_length": "original_max_position_embeddings",
     "yarn_beta_fast": "beta_fast",
     "yarn_beta_slow": "beta_slow",
 }
+_DIVIDES_AMPLITUDES = "mistral3"  # its multiplier is both mscale and mscale_all_dim
 
 
 def rope_scaling(header: GgufHeader, arch: str, theta: float, size: int) -> JsonObject | None:
-    """The config's `rope_scaling`: None, linear, yarn, or llama3.
+    """The config's `rope_scaling`: None, linear, yarn, longrope, or llama3.
 
     Args:
         header: the file.
@@ -51,9 +56,9 @@ def rope_scaling(header: GgufHeader, arch: str, theta: float, size: int) -> Json
         EdgespecError: another scaling, by name, or factors that differ from Llama 3's.
     """
     kind = header.metadata.get(f"{arch}.rope.scaling.type", "none")
-    factor = header.metadata.get(f"{arch}.rope.scaling.factor", 1.0)
-    if not isinstance(factor, int | float):
-        raise EdgespecError(f"{header.path}: rope scaling factor is {shortened(factor)}")
+    factor = _setting(header, arch, "factor") or 1.0
+    if header.tensors.keys() >= FACTORS_OF_LONGROPE and kind in ("none", "longrope"):
+        return _longrope(header, arch)
     if kind not in ("none", "linear", "yarn"):
         raise EdgespecError(f"{header.path}: rope scaling {shortened(kind)} is not supported")
     scaled = kind != "none" and factor != 1
@@ -61,34 +66,97 @@ def rope_scaling(header: GgufHeader, arch: str, theta: float, size: int) -> Json
         if scaled:
             raise EdgespecError(f"{header.path}: has both rope scaling {kind!r} and {ROPE_FACTORS}")
         return _llama3(header, theta, size)
-    if not scaled:
-        return None
-    settings = _yarn(header, arch) if kind == "yarn" else {}
-    return {"rope_type": kind, "factor": float(factor), **settings}
+    if kind == "yarn" and scaled:
+        return {"rope_type": kind, "factor": factor, **_yarn(header, arch, factor)}
+    amplitude = _setting(header, arch, "attn_factor")
+    if amplitude not in (None, 1.0):
+        raise _unsettled(header, f"{arch}.rope.scaling.attn_factor", amplitude)
+    return {"rope_type": kind, "factor": factor} if scaled else None
 
 
-def _yarn(header: GgufHeader, arch: str) -> JsonObject:
+def _setting(header: GgufHeader, arch: str, name: str) -> float | None:
+    """A number of the rope scaling; None if the file does not state it.
+
+    Raises:
+        EdgespecError: it is no number.
+    """
+    key = f"{arch}.rope.scaling.{name}"
+    value = header.metadata.get(key)
+    if value is not None and not isinstance(value, int | float):
+        raise EdgespecError(f"{header.path}: {key} is {shortened(value)}, not a number")
+    return value
+
+
+def _yarn(header: GgufHeader, arch: str, factor: float) -> JsonObject:
     """The settings of YaRN besides the factor.
 
     Raises:
         EdgespecError: one that is no number, or that versions of llama.cpp apply differently.
     """
-    found: JsonObject = {}
-    for name in (*_UNSETTLED, *_YARN):
-        key = f"{arch}.rope.scaling.{name}"
-        value = header.metadata.get(key)
-        if value is None:
-            continue
-        if not isinstance(value, int | float):
-            raise EdgespecError(f"{header.path}: {key} is {shortened(value)}, not a number")
-        if name in _YARN:
-            found[_YARN[name]] = value
-        elif value not in _UNSETTLED[name]:
-            raise EdgespecError(
-                f"{header.path}: {key} = {shortened(value)}, which versions of llama.cpp apply "
-                "differently; take the model's safetensors"
-            )
-    return found
+    stated = {name: _setting(header, arch, name) for name in (*_UNSETTLED, *_AMPLITUDES, *_YARN)}
+    found = {name: value for name, value in stated.items() if value is not None}
+    for name in _AMPLITUDES:
+        if name in found and not _is_usual(name, found[name], factor):
+            raise _unsettled(header, f"{arch}.rope.scaling.{name}", found[name])
+    multiplier = found.pop("yarn_log_multiplier", 0.0) if arch == _DIVIDES_AMPLITUDES else 0.0
+    for name in _UNSETTLED.keys() & found.keys():
+        if found[name] not in _UNSETTLED[name]:
+            raise _unsettled(header, f"{arch}.rope.scaling.{name}", found[name])
+    scales = {"mscale": multiplier, "mscale_all_dim": multiplier} if multiplier else {}
+    return {_YARN[name]: found[name] for name in _YARN if name in found} | scales
+
+
+def _is_usual(name: str, value: float, factor: float) -> bool:
+    """Whether a file states the amplitude that transformers computes.
+
+    OLMo 3's do. DeepSeek's have its reciprocal, of a key that transformers does not read.
+    """
+    usual = 0.1 * math.log(factor) + 1
+    settled = [usual, 1 / usual] + [1.0] * (name == "attn_factor")
+    return any(math.isclose(value, one, rel_tol=1e-6) for one in settled)
+
+
+def _unsettled(header: GgufHeader, key: str, value: float | None) -> EdgespecError:
+    return EdgespecError(
+        f"{header.path}: {key} = {shortened(value)}, which versions of llama.cpp apply "
+        "differently; take the model's safetensors"
+    )
+
+
+def _longrope(header: GgufHeader, arch: str) -> JsonObject:
+    """Both lists of factors. The amplitude is stated where it does not follow from the lengths."""
+    short, long = (_factors(header, name) for name in (_SHORT, _LONG))
+    lengths = [
+        header.metadata.get(f"{arch}.{key}")
+        for key in ("context_length", "rope.scaling.original_context_length")
+    ]
+    found: JsonObject = {"rope_type": "longrope", "short_factor": short, "long_factor": long}
+    longest, trained = (value if isinstance(value, int) else 0 for value in lengths)
+    amplitude = _setting(header, arch, "attn_factor")
+    if amplitude is None:
+        return found
+    usual = 1.0
+    if longest > trained > 1:
+        usual = math.sqrt(1 + math.log(longest / trained) / math.log(trained))
+    return (
+        found
+        if math.isclose(amplitude, usual, rel_tol=1e-6)
+        else {
+            **found,
+            "attention_factor": amplitude,
+        }
+    )
+
+
+def _factors(header: GgufHeader, name: str) -> list[JsonValue]:
+    """The numbers of a float32 tensor, as shortest decimals."""
+    tensor = header.tensors[name]
+    if tensor.kind.name != "F32" or len(tensor.shape) != 1:
+        raise EdgespecError(
+            f"{header.path}: {name} is {tensor.kind.name} {list(tensor.shape)}, not a list in F32"
+        )
+    stored = np.fromfile(tensor.file, "<f4", tensor.shape[0], offset=tensor.offset)
+    return [float(str(value)) for value in stored]
 
 
 def _llama3(header: GgufHeader, theta: float, size: int) -> JsonObject:

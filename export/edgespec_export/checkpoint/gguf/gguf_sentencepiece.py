@@ -16,7 +16,11 @@ SPACE = "▁"  # what a piece has instead of a space
 
 
 def sentencepiece_parts(
-    vocabulary: Mapping[str, int], scores: Mapping[str, float], unknown: str | None
+    vocabulary: Mapping[str, int],
+    scores: Mapping[str, float],
+    unknown: str | None,
+    *,
+    space_before: bool,
 ) -> JsonObject:
     """The parts of a `tokenizer.json` that depend on the kind of tokenizer.
 
@@ -24,10 +28,15 @@ def sentencepiece_parts(
         vocabulary: every piece with its id.
         scores: of the pieces that neighbours may be joined to; the highest is joined first.
         unknown: the piece of characters without a piece, if there are no pieces of their bytes.
+        space_before: a space is put before each part of a text between added tokens.
     """
     pieces: JsonObject = dict(vocabulary)
+    spaces: JsonObject = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+    prefix: JsonObject = {"type": "Prepend", "prepend": SPACE}
+    strip: JsonObject = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    both: list[JsonValue] = [prefix, spaces]
     return {
-        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": SPACE},
+        "normalizer": {"type": "Sequence", "normalizers": both} if space_before else spaces,
         "pre_tokenizer": None,
         "decoder": {
             "type": "Sequence",
@@ -35,6 +44,7 @@ def sentencepiece_parts(
                 {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
                 {"type": "ByteFallback"},
                 {"type": "Fuse"},
+                *([strip] if space_before else []),
             ],
         },
         "model": {

@@ -11,13 +11,25 @@ from edgespec.errors import EdgespecError, one_line, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS, Rules, byte_level
 from edgespec_export.checkpoint.gguf.gguf_sentencepiece import SPACE, sentencepiece_parts
-from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
+from edgespec_export.checkpoint.gguf.gguf_unigram import UNIGRAM, gguf_unigram
+from edgespec_export.checkpoint.gguf.gguf_vocabulary import (
+    CONTROL,
+    NORMAL,
+    UNUSED,
+    USER_DEFINED,
+    WAY_OUT,
+    list_of,
+    tokens_of,
+)
+from edgespec_export.checkpoint.json_file import JsonObject
 
 __all__ = ["check_vocabulary", "control_tokens", "gguf_tokenizer"]
 
-_NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
 _SENTENCEPIECE = Rules(steps=(), adds_bos=True)
-_WAY_OUT = "put the model's tokenizer.json into the folder of the GGUF file"
+# Phi-3's tokens of which the space after them is not part of the text: all but these. The file
+# does not say so, nor that this tokenizer puts a space before each part of a text.
+_SPACED = "phi3"
+_KEEP_SPACE = {"<unk>", "<s>", "<|endoftext|>"}
 
 
 def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
@@ -28,16 +40,21 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
             whose parts do not fit together.
     """
     model, pre = (header.metadata.get(f"tokenizer.ggml.{key}") for key in ("model", "pre"))
-    if model == "llama" and header.metadata.get("tokenizer.ggml.add_space_prefix") is False:
-        rules, parts = _SENTENCEPIECE, _sentencepiece(header)
+    if model == "t5":
+        tokenizer = gguf_unigram(header)
+        _add_ends(tokenizer, header, UNIGRAM)
+        return tokenizer
+    spaced = header.metadata.get("tokenizer.ggml.add_space_prefix", True) is not False
+    if model == "llama" and (not spaced or header.metadata.get("general.architecture") == _SPACED):
+        rules, parts = _SENTENCEPIECE, _sentencepiece(header, space_before=spaced)
     elif model == "gpt2" and isinstance(pre, str) and pre in PRE_TOKENIZERS:
         rules = PRE_TOKENIZERS[pre]
         parts = _byte_level_bpe(header, rules)
     else:
         raise EdgespecError(
             f"{header.path}: tokenizer {shortened(model)} with pre-tokenizer {shortened(pre)} is "
-            f"not known (known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}, and 'llama' without a "
-            f"space before texts): {_WAY_OUT}"
+            f"not known (known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}, 't5', and 'llama' without "
+            f"a space before texts): {WAY_OUT}"
         )
     try:
         tokenizer = Tokenizer.from_str(json.dumps({"version": "1.0", **parts}))
@@ -46,7 +63,7 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
     except Exception as error:  # the library raises bare Exceptions
         reason = one_line(error)
         raise EdgespecError(
-            f"{header.path}: its vocabulary and merges do not fit ({reason}): {_WAY_OUT}"
+            f"{header.path}: its vocabulary and merges do not fit ({reason}): {WAY_OUT}"
         ) from error
     _add_ends(tokenizer, header, rules)
     return tokenizer
@@ -54,7 +71,7 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
 
 def control_tokens(header: GgufHeader) -> dict[str, int]:
     """Ids of the control tokens, by their texts."""
-    return {token: index for index, token, kind in _tokens(header) if kind == _CONTROL}
+    return {token: index for index, token, kind in tokens_of(header) if kind == CONTROL}
 
 
 def check_vocabulary(header: GgufHeader, tokenizer: Tokenizer, where: str) -> None:
@@ -63,8 +80,8 @@ def check_vocabulary(header: GgufHeader, tokenizer: Tokenizer, where: str) -> No
     Args:
         where: the tokenizer's file, for the message.
     """
-    for index, token, kind in _tokens(header):
-        if kind == _NORMAL and tokenizer.id_to_token(index) != token:
+    for index, token, kind in tokens_of(header):
+        if kind == NORMAL and tokenizer.id_to_token(index) != token:
             raise EdgespecError(
                 f"{where}: belongs to another model than {header.path.name}: token {index} is "
                 f"{shortened(tokenizer.id_to_token(index))} here and {shortened(token)} there"
@@ -73,12 +90,12 @@ def check_vocabulary(header: GgufHeader, tokenizer: Tokenizer, where: str) -> No
 
 def _byte_level_bpe(header: GgufHeader, rules: Rules) -> JsonObject:
     """The parts of the `tokenizer.json` that a GGUF file describes."""
-    tokens = _tokens(header)
+    tokens = tokens_of(header)
     return {
         "added_tokens": [
-            _added(index, token, special=kind == _CONTROL)
+            _added(index, token, special=kind == CONTROL)
             for index, token, kind in tokens
-            if kind in (_CONTROL, _USER_DEFINED)
+            if kind in (CONTROL, USER_DEFINED)
         ],
         "normalizer": rules.normalizer,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": list(rules.steps)},
@@ -87,49 +104,59 @@ def _byte_level_bpe(header: GgufHeader, rules: Rules) -> JsonObject:
             "type": "BPE",
             "ignore_merges": rules.ignore_merges,
             # Unused ids pad the embedding; they are not tokens.
-            "vocab": {token: index for index, token, kind in tokens if kind != _UNUSED},
-            "merges": _list(header, "merges"),
+            "vocab": {token: index for index, token, kind in tokens if kind != UNUSED},
+            "merges": list_of(header, "merges"),
         },
     }
 
 
-def _sentencepiece(header: GgufHeader) -> JsonObject:
+def _sentencepiece(header: GgufHeader, *, space_before: bool) -> JsonObject:
     """The same for a file with scores instead of merges.
 
     Tokens that a user defined are found before any others, also those of several spaces, which the
     file spells as spaces.
     """
-    tokens = _tokens(header)
-    scores = [score for score in _list(header, "scores") if isinstance(score, int | float)]
+    tokens = tokens_of(header)
+    scores = [score for score in list_of(header, "scores") if isinstance(score, int | float)]
     if len(scores) != len(tokens):
         raise EdgespecError(f"{header.path}: lacks the scores of its {len(tokens)} tokens")
     pieces = {
-        token.replace(" ", SPACE) if kind == _USER_DEFINED else token: (index, kind)
+        token.replace(" ", SPACE) if kind == USER_DEFINED else token: (index, kind)
         for index, token, kind in tokens
     }
     unknown = header.metadata.get("tokenizer.ggml.unknown_token_id")
     return {
         "added_tokens": [
-            _added(index, piece, special=kind == _CONTROL, normalized=kind == _USER_DEFINED)
+            _added(
+                index,
+                piece,
+                special=kind == CONTROL,
+                normalized=kind == USER_DEFINED and not space_before,
+                takes_space=space_before and piece not in _KEEP_SPACE,
+            )
             for piece, (index, kind) in pieces.items()
-            if kind in (_CONTROL, _USER_DEFINED)
+            if kind in (CONTROL, USER_DEFINED)
         ],
         **sentencepiece_parts(
             {piece: index for piece, (index, _) in pieces.items()},
-            {piece: scores[index] for piece, (index, kind) in pieces.items() if kind == _NORMAL},
+            {piece: scores[index] for piece, (index, kind) in pieces.items() if kind == NORMAL},
             next((piece for piece, (index, _) in pieces.items() if index == unknown), None),
+            space_before=space_before,
         ),
     }
 
 
-def _added(index: int, token: str, *, special: bool, normalized: bool = False) -> JsonObject:
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+def _added(
+    index: int, token: str, *, special: bool, normalized: bool = False, takes_space: bool = False
+) -> JsonObject:
     return {
         "id": index,
         "content": token,
         "special": special,
         "normalized": normalized,
-        **flags,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": takes_space,
     }
 
 
@@ -137,7 +164,7 @@ def _add_ends(tokenizer: Tokenizer, header: GgufHeader, rules: Rules) -> None:
     """Adds the first and the last token of a text, if the file says so."""
     wanted = {
         "bos": header.metadata.get("tokenizer.ggml.add_bos_token", rules.adds_bos),
-        "eos": header.metadata.get("tokenizer.ggml.add_eos_token", False),
+        "eos": header.metadata.get("tokenizer.ggml.add_eos_token", rules.adds_eos),
     }
     ends: dict[str, list[tuple[str, int]]] = {"bos": [], "eos": []}
     for end in (end for end in ends if wanted[end]):
@@ -154,27 +181,3 @@ def _add_ends(tokenizer: Tokenizer, header: GgufHeader, rules: Rules) -> None:
             pair=[*before, "$A", "$B", *after],
             special_tokens=list(dict(ends["bos"] + ends["eos"]).items()),
         )
-
-
-def _tokens(header: GgufHeader) -> list[tuple[int, str, int]]:
-    """(id, token, type) of every id."""
-    tokens, types = _list(header, "tokens"), _list(header, "token_type")
-    if len(tokens) != len(types):
-        raise EdgespecError(
-            f"{header.path}: has {len(tokens)} tokens but {len(types)} token types: {_WAY_OUT}"
-        )
-    pairs = [
-        (index, token, kind)
-        for index, (token, kind) in enumerate(zip(tokens, types, strict=True))
-        if isinstance(token, str) and isinstance(kind, int)
-    ]
-    if len(pairs) < len(tokens):
-        raise EdgespecError(f"{header.path}: a token is not a text or its type not a number")
-    return pairs
-
-
-def _list(header: GgufHeader, key: str) -> list[JsonValue]:
-    value = header.metadata.get(f"tokenizer.ggml.{key}")
-    if not isinstance(value, list):
-        raise EdgespecError(f"{header.path}: lacks tokenizer.ggml.{key}: {_WAY_OUT}")
-    return value

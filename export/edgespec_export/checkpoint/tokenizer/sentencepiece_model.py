@@ -57,6 +57,20 @@ class SentencePieceModel:
         model._check()
         return model
 
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        pieces: list[tuple[str, float, int]],
+        *,
+        unknown_id: int,
+        byte_fallback: bool,
+        charsmap: bytes | None,
+    ) -> SentencePieceModel:
+        """The model that another file describes."""
+        trainer: dict[int, int | bytes] = {_UNK_ID: unknown_id, _BYTE_FALLBACK: byte_fallback}
+        return cls(path, pieces, trainer, {} if charsmap is None else {_CHARSMAP: charsmap})
+
     @property
     def unknown_id(self) -> int:
         return int(self._trainer.get(_UNK_ID, 0))

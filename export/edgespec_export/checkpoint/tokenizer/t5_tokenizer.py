@@ -15,7 +15,7 @@ from edgespec_export.checkpoint.tokenizer.sentencepiece_model import (
     SentencePieceModel,
 )
 
-__all__ = ["t5_tokenizer"]
+__all__ = ["t5_tokenizer", "unigram_tokenizer"]
 
 _EOS = "</s>"
 
@@ -33,9 +33,17 @@ def t5_tokenizer(path: Path, extra_ids: int) -> Tokenizer:
     Raises:
         EdgespecError: the file is corrupt, or is not a unigram model with T5's settings.
     """
-    model = SentencePieceModel.read(path)
+    return unigram_tokenizer(SentencePieceModel.read(path), extra_ids)
+
+
+def unigram_tokenizer(model: SentencePieceModel, extra_ids: int) -> Tokenizer:
+    """As `t5_tokenizer`, of a model that is read already.
+
+    Raises:
+        EdgespecError: it has no `</s>`, or its table of characters is corrupt.
+    """
     if _EOS not in (text for text, _, _ in model.pieces):
-        raise EdgespecError(f"{path}: has no piece {_EOS!r}, so it is not T5's")
+        raise EdgespecError(f"{model.path}: has no piece {_EOS!r}, so it is not T5's")
     extra = [f"<extra_id_{number}>" for number in reversed(range(extra_ids))]
     vocabulary = [(text, score) for text, score, _ in model.pieces]
     vocabulary += [(token, 0.0) for token in extra]
@@ -45,7 +53,7 @@ def t5_tokenizer(path: Path, extra_ids: int) -> Tokenizer:
         if (normalizer := model.normalizer()) is not None:
             tokenizer.normalizer = normalizer
     except Exception as error:  # the library raises bare Exceptions
-        raise EdgespecError(f"{path}: is corrupt ({error}): download it again") from error
+        raise EdgespecError(f"{model.path}: is corrupt ({error}): download it again") from error
     _set_spaces(tokenizer, fallback)
     _add_special(tokenizer, model, extra)
     return tokenizer

@@ -10,13 +10,32 @@ from collections.abc import Mapping
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.architectures.architecture import Architecture
 from edgespec_export.checkpoint.gguf.architectures.gemma import GEMMA, GEMMA2, GEMMA3
+from edgespec_export.checkpoint.gguf.architectures.gpt2 import GPT2
+from edgespec_export.checkpoint.gguf.architectures.granite import GRANITE
+from edgespec_export.checkpoint.gguf.architectures.hunyuan import HUNYUAN_DENSE
+from edgespec_export.checkpoint.gguf.architectures.lfm2 import LFM2
 from edgespec_export.checkpoint.gguf.architectures.llama import LLAMA, QWEN2, QWEN3
+from edgespec_export.checkpoint.gguf.architectures.llama_relatives import (
+    ARCEE,
+    CHATGLM,
+    ERNIE4_5,
+    MISTRAL3,
+    SEED_OSS,
+    SMOLLM3,
+)
 from edgespec_export.checkpoint.gguf.architectures.norms_after import EXAONE4, OLMO2
+from edgespec_export.checkpoint.gguf.architectures.phi3 import PHI3
+from edgespec_export.checkpoint.gguf.architectures.t5 import T5
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 
 __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]
 
-_ALL = (LLAMA, QWEN2, QWEN3, GEMMA, GEMMA2, GEMMA3, OLMO2, EXAONE4)
+_ALL = (
+    *(LLAMA, QWEN2, QWEN3, SMOLLM3, SEED_OSS, ERNIE4_5, ARCEE, MISTRAL3, CHATGLM),
+    *(GRANITE, PHI3, HUNYUAN_DENSE, LFM2, GPT2, T5),
+    *(GEMMA, GEMMA2, GEMMA3, OLMO2, EXAONE4),
+)
+ENCODER_ALONE = "t5encoder"
 ARCHITECTURES: Mapping[str, Architecture] = {known.name: known for known in _ALL}
 
 
@@ -27,9 +46,14 @@ def architecture_of(header: GgufHeader) -> Architecture:
         EdgespecError: another one, by name.
     """
     name = header.metadata.get("general.architecture")
+    if name == ENCODER_ALONE:
+        raise EdgespecError(
+            f"{header.path}: architecture {name!r} is an encoder alone, which generates no text"
+        )
     if not isinstance(name, str) or name not in ARCHITECTURES:
         raise EdgespecError(
             f"{header.path}: architecture {shortened(name)} is not one of "
             f"{', '.join(ARCHITECTURES)}; take the model's safetensors"
         )
-    return ARCHITECTURES[name]
+    known = ARCHITECTURES[name]
+    return known if known.variant is None else known.variant(header)

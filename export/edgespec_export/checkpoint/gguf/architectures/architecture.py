@@ -35,6 +35,7 @@ class Architecture:
         norms_with_one: 1 is added to the weights of norms.
         transposed, squeezed: Hugging Face's last names of the tensors that the checkpoint has
             transposed, and with a second dimension of 1.
+        variant: the architecture of a file, where those of one name differ.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Architecture:
     norms_with_one: bool = False
     transposed: tuple[str, ...] = ()
     squeezed: tuple[str, ...] = ()
+    variant: Callable[[GgufHeader], Architecture] | None = None
 
     def hugging_face_name(self, header: GgufHeader, name: str) -> str:
         """The checkpoint's name of a tensor.

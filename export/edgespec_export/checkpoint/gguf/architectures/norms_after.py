@@ -61,5 +61,12 @@ def _exaone4(header: GgufHeader) -> JsonObject:
     }
 
 
-OLMO2 = decoder("olmo2", _olmo2, "olmo2", "olmo3", layer=NORMS_ON_BOTH_SIDES, keys=WINDOWS)
+OLMO2 = decoder(
+    "olmo2",
+    _olmo2,
+    "olmo2",
+    "olmo3",
+    layer=NORMS_ON_BOTH_SIDES,
+    keys=WINDOWS | {"rope.scaling.attn_factor"},
+)
 EXAONE4 = decoder("exaone4", _exaone4, "exaone4", layer=NORMS_ON_BOTH_SIDES, keys=WINDOWS)

@@ -1,0 +1,90 @@
+"""Claim: a GGUF file of each architecture is the model of the checkpoint it was made of.
+
+Weights and what the config says are equal bit for bit, so its graphs are those of the checkpoint,
+which test_family_corpus.py compares with transformers. Here the logits of a few are compared with
+it, too; EDGESPEC_CORPUS=all compares those of every architecture.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgespec.artifact.manifest import read_manifest
+from edgespec.errors import EdgespecError
+from edgespec.pair.opening.runtime import open_model
+from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.sources import Source
+from edgespec_export.export_pair import export_pair
+from edgespec_export.families import family_of
+from gguf_checkpoints import FORMS, write_both
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+ALL = os.environ.get("EDGESPEC_CORPUS") == "all"
+COMPARED = FORMS if ALL else ("LFM2, LFM2.5", "T5 v1.0")
+TEXT = [int(token) for token in np.random.default_rng(5).integers(8, 256, size=40)]
+
+
+def described(config: dict[str, Any]) -> str:
+    """All that an export knows of a config."""
+    with np.printoptions(precision=17, threshold=100_000):
+        return repr(family_of(config, "model"))
+
+
+@pytest.mark.parametrize("model", FORMS)
+def test_weights_and_config_are_those_of_the_checkpoint(model, tmp_path):
+    _, checkpoint, path = write_both(tmp_path, FORMS[model])
+    found = open_checkpoint(Source(path, "model"))
+    assert described(found.config) == described(checkpoint.config)
+    assert sorted(found.weights.names()) == sorted(checkpoint.weights.names())
+    for name in checkpoint.weights.names():
+        expected = checkpoint.weights.read(name)
+        assert found.weights.shape(name) == expected.shape
+        np.testing.assert_array_equal(found.weights.read(name), expected, strict=True)
+
+
+@pytest.mark.parametrize("model", COMPARED)
+def test_logits_are_those_of_transformers(model, tmp_path):
+    original, _, path = write_both(tmp_path, FORMS[model])
+    out = tmp_path / "pair"
+    export_pair(str(path), None, out, measure=False, threads=1)
+    exported = read_manifest(out).target
+    scored = open_model(out, exported, "fp32", min_rows=2)
+    pending = scored.prefill(TEXT[:5])
+    rows = TEXT[:20] if exported.is_encoder_decoder else TEXT[5:]
+    logits = scored.score([pending, *rows])
+    with torch.inference_mode():
+        if exported.is_encoder_decoder:
+            inputs = {
+                "input_ids": torch.tensor([TEXT[:5]]),
+                "decoder_input_ids": torch.tensor([[pending, *rows]]),
+            }
+            expected = original(**inputs, use_cache=False).logits[0]
+        else:
+            expected = original(input_ids=torch.tensor([TEXT]), use_cache=False).logits[0, 4:]
+    assert np.abs(logits - expected.numpy()).max() <= 1e-4
+    assert expected.std() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "words"),
+    [
+        ("Granite 3.3", {"rope.scaling.finetuned": False}, "without rotary positions"),
+        ("Granite 3.3", {"ssm.dt_rank": 4}, "ssm.dt_rank' = 4 is not known"),
+        ("LFM2, LFM2.5", {"attention.head_count_kv": 2}, "head_count_kv is 2, not a list"),
+        ("LFM2, LFM2.5", {"attention.sliding_window": 8}, "sliding_window' = 8 is not known"),
+        ("Ministral 3", {"rope.scaling.type": "none"}, "goes with the rope scaling 'yarn'"),
+        ("AFM 4.5B", {"rope.scaling.yarn_log_multiplier": 1.0}, "yarn_log_multiplier = 1.0"),
+        ("GPT-2 medium, distilgpt2", {"attention.clamp_kqv": 8.0}, "clamp_kqv' = 8.0 is not known"),
+    ],
+)
+def test_a_key_that_would_be_another_model_is_refused_by_name(model, changes, words, tmp_path):
+    _, _, path = write_both(tmp_path, FORMS[model], **changes)
+    with pytest.raises(EdgespecError, match=words) as error:
+        open_checkpoint(Source(path, "model"))
+    assert "\n" not in str(error.value)
