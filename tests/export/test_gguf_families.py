@@ -8,6 +8,7 @@ it, too; EDGESPEC_CORPUS=all compares those of every architecture.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
-from gguf_checkpoints import FORMS, write_both
+from gguf_checkpoints import FORMS, write_both, write_gguf
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -28,6 +29,22 @@ pytest.importorskip("transformers")
 ALL = os.environ.get("EDGESPEC_CORPUS") == "all"
 COMPARED = FORMS if ALL else ("LFM2, LFM2.5", "T5 v1.0")
 TEXT = [int(token) for token in np.random.default_rng(5).integers(8, 256, size=40)]
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Weights that are in memory."""
+
+    tensors: dict[str, Any]
+
+    def names(self) -> list[str]:
+        return sorted(self.tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.tensors[name].shape
+
+    def read(self, name: str) -> Any:
+        return self.tensors[name]
 
 
 def described(config: dict[str, Any]) -> str:
@@ -46,6 +63,55 @@ def test_weights_and_config_are_those_of_the_checkpoint(model, tmp_path):
         expected = checkpoint.weights.read(name)
         assert found.weights.shape(name) == expected.shape
         np.testing.assert_array_equal(found.weights.read(name), expected, strict=True)
+
+
+def test_keys_of_a_dense_granite_4_change_nothing(tmp_path):
+    """The converter writes those of state-space layers, which it has none of."""
+    state_space = dict.fromkeys(("conv_kernel", "state_size", "group_count", "inner_size"), 4)
+    changes = {
+        **{f"ssm.{name}": value for name, value in state_space.items()},
+        "ssm.time_step_rank": 4,
+        "attention.head_count_kv": [2, 2, 2],
+        "expert_count": 0,
+        "expert_used_count": 0,
+        "expert_shared_feed_forward_length": 48,
+        "rope.scaling.finetuned": True,
+    }
+    _, checkpoint, path = write_both(tmp_path, FORMS["Granite 3.3"], **changes)
+    assert described(open_checkpoint(Source(path, "model")).config) == described(checkpoint.config)
+
+
+@pytest.mark.parametrize(
+    ("model", "repeats", "words"),
+    [
+        ("T5 v1.1, flan-T5", False, "with a gate and without output.weight"),
+        ("T5 v1.0", True, "quantized otherwise than its embedding"),
+    ],
+)
+def test_a_t5_that_may_be_scaled_or_not_is_refused(model, repeats, words, tmp_path):
+    _, checkpoint, path = write_both(tmp_path, FORMS[model])
+    table = checkpoint.weights.read("shared.weight")
+    heads = {"lm_head.weight": table.astype(np.float16)} if repeats else {}
+    tensors = {name: checkpoint.weights.read(name) for name in checkpoint.weights.names()}
+    tensors.pop("lm_head.weight", None)
+    write_gguf(path, FORMS[model], replace(checkpoint, weights=InMemory(tensors | heads)))
+    with pytest.raises(EdgespecError, match=words):
+        open_checkpoint(Source(path, "model"))
+
+
+def test_a_t5_whose_file_repeats_the_embedding_is_tied(tmp_path):
+    _, checkpoint, path = write_both(tmp_path, FORMS["T5 v1.0"])
+    tensors = {name: checkpoint.weights.read(name) for name in checkpoint.weights.names()}
+    tensors["lm_head.weight"] = tensors["shared.weight"]
+    write_gguf(path, FORMS["T5 v1.0"], replace(checkpoint, weights=InMemory(tensors)))
+    assert described(open_checkpoint(Source(path, "model")).config) == described(checkpoint.config)
+
+
+def test_an_encoder_alone_is_called_one(tmp_path):
+    form = replace(FORMS["T5 v1.0"], arch="t5encoder")
+    _, _, path = write_both(tmp_path, form)
+    with pytest.raises(EdgespecError, match="'t5encoder' is an encoder alone"):
+        open_checkpoint(Source(path, "model"))
 
 
 @pytest.mark.parametrize("model", COMPARED)

@@ -35,6 +35,7 @@ KEYS = {
     "Olmo3": {
         "rope.freq_base": 500000.0,
         "attention.sliding_window": WINDOW,
+        "rope.freq_base_swa": 500000.0,
         "attention.sliding_window_pattern": [True, True, True, False],
     },
     "Exaone4": {"rope.freq_base": 10000.0, "attention.sliding_window": WINDOW},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
@@ -59,7 +60,9 @@ def gguf_unigram(header: GgufHeader) -> Tokenizer:
         charsmap=_charsmap(header),
     )
     extra_ids = _EXTRA_IDS if len(tokens) - used >= _EXTRA_IDS else 0
-    return unigram_tokenizer(model, extra_ids)
+    tokenizer = unigram_tokenizer(model, extra_ids)
+    tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
+    return tokenizer
 
 
 def _charsmap(header: GgufHeader) -> bytes | None:

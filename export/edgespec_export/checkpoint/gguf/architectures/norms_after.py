@@ -11,7 +11,7 @@ from edgespec_export.checkpoint.gguf.architectures.decoder import (
     stated,
 )
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
-from edgespec_export.checkpoint.gguf.gguf_values import count
+from edgespec_export.checkpoint.gguf.gguf_values import count, number
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
 __all__ = ["EXAONE4", "NORMS_ON_BOTH_SIDES", "OLMO2"]
@@ -30,7 +30,8 @@ def _olmo2(header: GgufHeader) -> JsonObject:
     config = decoder_config(header, "olmo2", "Olmo2ForCausalLM")
     if not header.metadata.get("olmo2.attention.sliding_window"):
         return config
-    base = {"rope_type": "default", "rope_theta": config["rope_theta"]}
+    base: JsonObject = {"rope_type": "default", "rope_theta": config["rope_theta"]}
+    windowed = number(header, "olmo2.rope.freq_base_swa", number(header, "olmo2.rope.freq_base"))
     scaling = config["rope_scaling"]
     assert scaling is None or isinstance(scaling, dict)
     return {
@@ -39,7 +40,7 @@ def _olmo2(header: GgufHeader) -> JsonObject:
         "architectures": ["Olmo3ForCausalLM"],
         "rope_scaling": None,
         "rope_parameters": {
-            "sliding_attention": dict(base),
+            "sliding_attention": {**base, "rope_theta": windowed},
             "full_attention": {**base, **(scaling or {})},
         },
         "sliding_window": count(header, "olmo2.attention.sliding_window"),
@@ -67,6 +68,6 @@ OLMO2 = decoder(
     "olmo2",
     "olmo3",
     layer=NORMS_ON_BOTH_SIDES,
-    keys=WINDOWS | {"rope.scaling.attn_factor"},
+    keys=WINDOWS | {"rope.freq_base_swa", "rope.scaling.attn_factor"},
 )
 EXAONE4 = decoder("exaone4", _exaone4, "exaone4", layer=NORMS_ON_BOTH_SIDES, keys=WINDOWS)
