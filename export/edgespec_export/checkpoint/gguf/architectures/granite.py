@@ -50,7 +50,6 @@ GRANITE = decoder(
     "granite",
     _granite,
     "granite",
-    "granitemoehybrid",
     reorders_heads=True,
     keys=frozenset(
         {"attention.scale", "embedding_scale", "residual_scale", "logit_scale"}
