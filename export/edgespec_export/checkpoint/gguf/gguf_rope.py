@@ -102,8 +102,10 @@ def _yarn(header: GgufHeader, arch: str, factor: float) -> JsonObject:
     for name in _UNSETTLED.keys() & found.keys():
         if found[name] not in _UNSETTLED[name]:
             raise _unsettled(header, f"{arch}.rope.scaling.{name}", found[name])
-    scales = {"mscale": multiplier, "mscale_all_dim": multiplier} if multiplier else {}
-    return {_YARN[name]: found[name] for name in _YARN if name in found} | scales
+    settings: JsonObject = {_YARN[name]: found[name] for name in _YARN if name in found}
+    if multiplier:
+        settings |= {"mscale": multiplier, "mscale_all_dim": multiplier}
+    return settings
 
 
 def _is_usual(name: str, value: float, factor: float) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.gguf.architectures.architecture import Architecture
-from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
+from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader, GgufTensor
 from edgespec_export.checkpoint.gguf.gguf_values import count, number, vocab_size
 from edgespec_export.checkpoint.json_file import JsonObject
 
@@ -77,8 +78,11 @@ def _is_tied(header: GgufHeader) -> bool:
             f"{header.path}: a T5 without a gate has an output.weight, quantized otherwise than "
             "its embedding, so that it may be tied or not; take the model's safetensors"
         )
-    parts = (np.fromfile(one.file, np.uint8, one.bytes, offset=one.offset) for one in (head, table))
-    return np.array_equal(*parts)
+    return np.array_equal(_bytes(head), _bytes(table))
+
+
+def _bytes(tensor: GgufTensor) -> npt.NDArray[np.uint8]:
+    return np.fromfile(tensor.file, np.uint8, tensor.bytes, offset=tensor.offset)
 
 
 def _attention(theirs: str, at: int, name: str) -> dict[str, str]:
