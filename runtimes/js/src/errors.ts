@@ -223,6 +223,16 @@ export class ModelError extends EdgespecError {
   override readonly name: string = "ModelError";
 }
 
+/** A caller's own drafter broke the protocol of `Drafter`. */
+export class DrafterError extends EdgespecError {
+  override readonly name: string = "DrafterError";
+
+  /** @param drafter the name of its class. */
+  constructor(drafter: string, what: string, wayOut: string, cause?: unknown) {
+    super(`the drafter ${drafter} ${what}; ${wayOut}`, cause);
+  }
+}
+
 /** A call left the cache as it was: the runtime does not write outputs where it was told to. */
 export class CacheNotWrittenError extends EdgespecError {
   override readonly name: string = "CacheNotWrittenError";

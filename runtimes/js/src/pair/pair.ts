@@ -15,6 +15,7 @@ import {
   ownCost,
   ownDrafter,
 } from "../drafters/registry.js";
+import { OwnDrafter } from "../drafters/own-drafter.js";
 import type { Vocabulary } from "../drafters/vocabulary-map.js";
 import { BusyError, DisposedError, NotRowInvariantError, shortened, UsageError } from "../errors.js";
 import { Chat, type ChatOptions } from "./chat.js";
@@ -202,8 +203,9 @@ export class Pair {
     const { target, draft, vocabulary, costs } = this.#parts;
     const setup = { ...text, target, draft, vocabulary, costs: clock?.costs ?? costs };
     if (typeof kind === "object" && kind !== null) {
-      const cost = ownCost(kind);
-      return clock?.timedOwn(kind, cost, setup) ?? ownDrafter(kind, cost, setup);
+      const own = new OwnDrafter(kind, target.vocabulary);
+      const cost = ownCost(own);
+      return clock?.timedOwn(own, cost, setup) ?? ownDrafter(own, cost, setup);
     }
     const drafting = namedDrafter(kind ?? "lookup", setup); // without a draft, for its check of γ
     if (kind === null) return null;
