@@ -100,13 +100,13 @@ def plain(
     """
     score = score_of(target, process, logits, edit)
     own_start = yield from request_prefill(target, prompt, assistant_spans)
-    text = [own_start if start is None else start]
+    sequence = [own_start if start is None else start]
     for emitted in range(min(max_new_tokens, target.capacity - target.length)):
-        p = yield from score(text, (), ())
+        p = yield from score(sequence, (), ())
         token = randomness.at(emitted).categorical(p[0], 0)
         if token == REFUSED:
             raise _reason(p[0])
-        text.append(token)
+        sequence.append(token)
         ended = ends(token)
         yield Round([token], drafted=0, evaluated=0, accepted=0, logits=p.logits)
         if ended:
@@ -142,15 +142,15 @@ def speculate(
     score = score_of(target, process, logits, edit)
     candidate_model = candidate_model_of(target)
     own_start = yield from request_prefill(target, prompt, assistant_spans)
-    text = [own_start if start is None else start]
+    sequence = [own_start if start is None else start]
     draft.begin(prompt)
     left = min(max_new_tokens, target.capacity - target.length)
     while left > 0:
-        draws = randomness.at(len(text) - 1)
-        proposal = yield from _proposal(draft, text, min(gamma.gamma(), left - 1), draws)
+        draws = randomness.at(len(sequence) - 1)
+        proposal = yield from _proposal(draft, sequence, min(gamma.gamma(), left - 1), draws)
         candidates = _scored_candidates(candidate_model, proposal)
         start = target.length
-        p = yield from score(text, proposal.tokens, candidates)
+        p = yield from score(sequence, proposal.tokens, candidates)
         result = rule(proposal, p, draws)
         correction = draws.categorical(result.next, result.accepted)
         run = [*proposal.tokens[: result.accepted], correction]
@@ -158,12 +158,12 @@ def speculate(
         number = _commit(candidate_model, candidates, run, start)
         if number is not None:
             rows.append(1 + len(proposal.tokens) + number)
-            run.append(randomness.at(len(text) - 1 + len(run)).categorical(p[rows[-1]], 0))
+            run.append(randomness.at(len(sequence) - 1 + len(run)).categorical(p[rows[-1]], 0))
         tokens, ended = _until_end(run, ends)
         if not tokens:
             raise _reason(p[rows[0]])
         target.rewind(start + len(tokens))
-        text += tokens
+        sequence += tokens
         left -= len(tokens)
         gamma.observe(len(proposal.tokens), result.evaluated, result.accepted, len(candidates))
         emitted = p.logits[rows[: len(tokens)]] if logits and p.logits is not None else None
@@ -175,12 +175,12 @@ def speculate(
 
 
 def _proposal(
-    draft: Drafter, text: Sequence[int], most: int, draws: Randomness
+    draft: Drafter, sequence: Sequence[int], most: int, draws: Randomness
 ) -> Requests[Proposal]:
     """At most `most` drafted tokens; the drafter is not asked for none."""
     if not most:
         return Proposal()
-    return (yield from proposed(draft, text, most, draws)).first(most)
+    return (yield from proposed(draft, sequence, most, draws)).first(most)
 
 
 def _scored_candidates(model: CandidateModel | None, proposal: Proposal) -> Sequence[Candidate]:

@@ -55,15 +55,15 @@ class Drafter(Protocol):
         ...
 
     def propose(
-        self, text: Sequence[int], gamma: int, randomness: Randomness
+        self, sequence: Sequence[int], gamma: int, randomness: Randomness
     ) -> Proposal | Requests[Proposal]:
-        """Proposes at most `gamma` tokens to follow `text`.
+        """Proposes at most `gamma` tokens to follow `sequence`.
 
         A drafter that runs a model may be a generator that asks for its calls, so that several
         texts can draft in one; it returns the proposal at its end.
 
         Args:
-            text: the pending token and all tokens emitted since `begin`.
+            sequence: the pending token and all tokens emitted since `begin`.
             randomness: every random draw must come from it; a token's with the number of tokens
                 proposed before it, so that the coupled rule's target has the same noise.
         """
@@ -71,10 +71,10 @@ class Drafter(Protocol):
 
 
 def proposed(
-    draft: Drafter, text: Sequence[int], gamma: int, randomness: Randomness
+    draft: Drafter, sequence: Sequence[int], gamma: int, randomness: Randomness
 ) -> Requests[Proposal]:
     """Asks for what the drafter needs; its proposal."""
-    proposal = draft.propose(text, gamma, randomness)
+    proposal = draft.propose(sequence, gamma, randomness)
     if isinstance(proposal, Proposal):
         return proposal
     return (yield from proposal)

@@ -16,12 +16,12 @@ ROWS = 16  # of a call; no more than a round has, so that rows have the bits of 
 def score_given(
     target: Model,
     prompt: Sequence[int],
-    text: Sequence[int],
+    sequence: Sequence[int],
     take: Callable[[LogitRows, Sequence[int]], None],
     *,
     assistant_spans: Sequence[range] | None = None,
 ) -> Requests[None]:
-    """Asks for the logits that each token of `text` was drawn from, if it was drawn.
+    """Asks for the logits that each token of `sequence` was drawn from, if it was drawn.
 
     Args:
         prompt: what comes before the text, at least one token.
@@ -29,7 +29,7 @@ def score_given(
         assistant_spans: a conversation's earlier answers, as in `Model.prefill`.
     """
     pending = yield from request_prefill(target, prompt, assistant_spans)
-    before = [pending, *text[:-1]]
-    for start in range(0, len(text), ROWS):
+    before = [pending, *sequence[:-1]]
+    for start in range(0, len(sequence), ROWS):
         rows = yield from request_logits(target, before[start : start + ROWS])
-        take(rows, text[start : start + ROWS])
+        take(rows, sequence[start : start + ROWS])

@@ -47,14 +47,15 @@ def score_of(
     """
 
     def score(
-        text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+        sequence: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
     ) -> Requests[ScoredCall]:
-        rows = yield from request_logits(target, [text[-1], *drafted], candidates)
+        rows = yield from request_logits(target, [sequence[-1], *drafted], candidates)
         if edit is None:
             return _FromLogits(rows, lambda row: process(rows[row]))
         changed = edit
         return _FromLogits(
-            rows, lambda row: process(changed(rows[row], _before(row, text, drafted, candidates)))
+            rows,
+            lambda row: process(changed(rows[row], _before(row, sequence, drafted, candidates))),
         )
 
     top = None if logits else top_tokens_model_of(target, process)
@@ -65,10 +66,10 @@ def score_of(
     top_model = top
 
     def top_score(
-        text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+        sequence: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
     ) -> Requests[ScoredCall]:
         return _FromTopTokens(
-            (yield from request_top_tokens(top_model, [text[-1], *drafted], candidates))
+            (yield from request_top_tokens(top_model, [sequence[-1], *drafted], candidates))
         )
 
     return top_score
@@ -91,21 +92,21 @@ class _Masked:
         self._kept = PATIENCE - 1
 
     def __call__(
-        self, text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+        self, sequence: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
     ) -> Requests[ScoredCall]:
-        tokens = [text[-1], *drafted]
+        tokens = [sequence[-1], *drafted]
         if self._kept >= PATIENCE:
             start = self._target.length
             found = yield from request_top_tokens(self._top, tokens, candidates)
             best: Sequence[int] = found.tokens[:, 0].tolist()
-            if _keeps_best(self._mask, best, text, drafted, candidates):
+            if _keeps_best(self._mask, best, sequence, drafted, candidates):
                 return _FromTopTokens(found)
             self._target.rewind(start)
         rows = yield from request_logits(self._target, tokens, candidates)
         self._kept += 1
 
         def distribution(row: int) -> Distribution:
-            logits, before = rows[row], _before(row, text, drafted, candidates)
+            logits, before = rows[row], _before(row, sequence, drafted, candidates)
             best = vocab_ops_for(logits).arg_max(logits)
             if self._mask.keeps(best, before):
                 return arg_max_distribution(best, float(logits[best]))
@@ -118,7 +119,7 @@ class _Masked:
 def _keeps_best(
     mask: Mask,
     best: Sequence[int],
-    text: Sequence[int],
+    sequence: Sequence[int],
     drafted: Sequence[int],
     candidates: Sequence[Candidate],
 ) -> bool:
@@ -127,7 +128,7 @@ def _keeps_best(
 
     A mask that cannot say is asked again where the row is needed."""
     row = 0
-    while _keeps(mask, best[row], _before(row, text, drafted, candidates)):
+    while _keeps(mask, best[row], _before(row, sequence, drafted, candidates)):
         if row < len(drafted) and drafted[row] == best[row]:
             row += 1
             continue
@@ -146,13 +147,13 @@ def _keeps(mask: Mask, token: int, generated: Sequence[int]) -> bool:
 
 
 def _before(
-    row: int, text: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
+    row: int, sequence: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
 ) -> Sequence[int]:
     """The generated tokens that a row of a call follows; the first pending token is no such."""
     if row <= len(drafted):
-        return [*text[1:], *drafted[:row]]
+        return [*sequence[1:], *drafted[:row]]
     candidate = candidates[row - 1 - len(drafted)]
-    return [*text[1:], *drafted[: candidate.parent], candidate.token]
+    return [*sequence[1:], *drafted[: candidate.parent], candidate.token]
 
 
 def top_tokens_model_of(model: Model, process: Processor) -> TopTokensModel | None:

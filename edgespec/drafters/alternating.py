@@ -40,7 +40,7 @@ class AlternatingDrafter:
         return max(controller.gamma() for _, controller in self._drafters)
 
     def propose(
-        self, text: Sequence[int], gamma: int, randomness: Randomness
+        self, sequence: Sequence[int], gamma: int, randomness: Randomness
     ) -> Requests[Proposal]:
         self._proposer = None
         by_speedup = sorted(self._drafters, key=lambda s: s[1].expected_speedup(), reverse=True)
@@ -48,7 +48,7 @@ class AlternatingDrafter:
             most = min(gamma, controller.gamma())
             if not most:
                 continue
-            proposal = yield from proposed(draft, text, most, randomness)
+            proposal = yield from proposed(draft, sequence, most, randomness)
             if proposal.tokens:
                 self._proposer = controller
                 return proposal

@@ -51,9 +51,9 @@ class GrammarDrafter:
         return max(self._others, self._most_forced)
 
     def propose(
-        self, text: Sequence[int], gamma: int, randomness: Randomness
+        self, sequence: Sequence[int], gamma: int, randomness: Randomness
     ) -> Requests[Proposal]:
-        generated = text[1:]
+        generated = sequence[1:]
         forced = self._legal.forced(generated, min(gamma, self._most_forced))
         self._has_forced = bool(forced)
         if forced:
@@ -61,7 +61,7 @@ class GrammarDrafter:
         most = min(gamma, self._others)
         if not most:
             return Proposal()
-        proposal = yield from proposed(self._drafter, text, most, randomness)
+        proposal = yield from proposed(self._drafter, sequence, most, randomness)
         return proposal.first(self._legal_length(generated, proposal))
 
     def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:

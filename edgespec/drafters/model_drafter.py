@@ -83,8 +83,8 @@ class ModelDrafter:
         self._unread_prompt: Sequence[int] | None = None
         # All token ids from here on are the draft's, and after the prompt.
         self._start = 0  # number of the prompt's positions in the cache
-        self._text: list[int] = []
-        self._read = 0  # how many of the target's tokens are in `_text`
+        self._sequence: list[int] = []
+        self._read = 0  # how many of the target's tokens are in `_sequence`
         self._cached: list[int] = []
         self._confirmed = 0  # how many of `_cached` are known to be in the text
 
@@ -94,21 +94,21 @@ class ModelDrafter:
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._unread_prompt = prompt
-        self._text, self._read = [], 0
+        self._sequence, self._read = [], 0
         self._cached, self._confirmed = [], 0
 
     def propose(
-        self, text: Sequence[int], gamma: int, randomness: Randomness
+        self, sequence: Sequence[int], gamma: int, randomness: Randomness
     ) -> Requests[Proposal]:
         if self._unread_prompt is not None:
             prompt = self._vocabulary.prompt(self._unread_prompt, self._assistant_spans)
             yield from request_prefill(self._model, *prompt)
             self._start = self._model.length
             self._unread_prompt = None
-        self._text += self._vocabulary.to_draft_ids(text[self._read :])
-        self._read = len(text)
+        self._sequence += self._vocabulary.to_draft_ids(sequence[self._read :])
+        self._read = len(sequence)
         self._rewind_to_common_prefix()
-        unread = self._text[self._confirmed :]
+        unread = self._sequence[self._confirmed :]
         room = self._model.capacity - self._model.length - len(unread) + 1
         most = min(gamma, room, self._longest)
         tokens: list[int] = []
@@ -116,7 +116,7 @@ class ModelDrafter:
         candidates: list[Candidate] = []
         probability = 1.0  # that all of `tokens` are accepted, as the draft sees it
         while len(tokens) < most:
-            generated = [*text[1:], *tokens] if self._legal is not None else []
+            generated = [*sequence[1:], *tokens] if self._legal is not None else []
             allowed = self._allowed(generated)
             if allowed is not None and not allowed.any():
                 break  # the draft has none of the legal tokens, whatever it would predict
@@ -135,7 +135,7 @@ class ModelDrafter:
                 for other, chosen_instead in others:
                     if not self._worth_candidate(probability * chosen_instead, rows):
                         break  # the others are less probable still
-                    if self._legal and not self._legal.allows(other, [*text[1:], *tokens[:-1]]):
+                    if self._legal and not self._legal.allows(other, [*sequence[1:], *tokens[:-1]]):
                         continue
                     candidates.append(Candidate(len(tokens) - 1, other))
                     rows += 1
@@ -216,9 +216,10 @@ class ModelDrafter:
         """
         valid_length = self._model.valid_length - self._start
         # The last token is scored anew.
-        most = min(len(self._cached), len(self._text) - 1, valid_length)
+        most = min(len(self._cached), len(self._sequence) - 1, valid_length)
         while (
-            self._confirmed < most and self._cached[self._confirmed] == self._text[self._confirmed]
+            self._confirmed < most
+            and self._cached[self._confirmed] == self._sequence[self._confirmed]
         ):
             self._confirmed += 1
         del self._cached[self._confirmed :]

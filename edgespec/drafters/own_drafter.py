@@ -57,11 +57,11 @@ class OwnDrafter:
             self._drafter.begin(list(prompt))
 
     def propose(
-        self, text: Sequence[int], gamma: int, randomness: Randomness
+        self, sequence: Sequence[int], gamma: int, randomness: Randomness
     ) -> Requests[Proposal]:
         draws = _CoupledDraws(randomness) if isinstance(randomness, Coupled) else _Draws(randomness)
         with self._named():
-            answer: Any = self._drafter.propose(list(text), gamma, draws)
+            answer: Any = self._drafter.propose(list(sequence), gamma, draws)
         if isinstance(answer, Generator):
             answer = yield from self._checked_requests(answer)
         with self._named():

@@ -67,9 +67,9 @@ class SuffixLookup:
             matcher.read(prompt)
         self._read = 1  # text[0] is the prompt's last token, or a start token of no text
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
-        new = text[self._read :]
-        self._read = len(text)
+    def propose(self, sequence: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+        new = sequence[self._read :]
+        self._read = len(sequence)
         for matcher in self._matchers:
             matcher.read(new)
         likeliest = max(self._options(), key=lambda option: option[0], default=None)

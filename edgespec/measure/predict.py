@@ -50,7 +50,7 @@ def model_trace(
     draft: Model,
     vocabulary: Vocabulary,
     prompt: Sequence[int],
-    text: Sequence[int],
+    sequence: Sequence[int],
     process: Processor,
     longest: int,
     *,
@@ -61,10 +61,10 @@ def model_trace(
     For sampled text `agreement`, the coupled rule's; for greedy text it is 1 where both have the
     same arg-max and 0 elsewhere.
     """
-    rows = target.score([target.prefill(prompt), *text[:-1]])
+    rows = target.score([target.prefill(prompt), *sequence[:-1]])
     distributions = [process(row) for row in rows]
     pending = draft.prefill(vocabulary.prompt(prompt, None)[0])
-    read = [[pending], *(vocabulary.to_draft_ids([token]) for token in text[:-1])]
+    read = [[pending], *(vocabulary.to_draft_ids([token]) for token in sequence[:-1])]
     ends = [*itertools.accumulate(len(ids) for ids in read)]  # of the draft's positions
     begins = target.length - len(read), draft.length
     block_model = block_model_of(draft)
@@ -75,8 +75,8 @@ def model_trace(
         return [agreement(p, q) for p, q in zip(distributions[start:], qs, strict=False)]
 
     every = probabilities(0, draft.score(list(itertools.chain(*read)))[[end - 1 for end in ends]])
-    found = [every[start : start + longest] for start in range(len(text))]
-    for start in reversed(range(len(text) - 1)):
+    found = [every[start : start + longest] for start in range(len(sequence))]
+    for start in reversed(range(len(sequence) - 1)):
         # Scored again with the target rewound to where a round that starts here would find it.
         target.rewind(begins[0] + start)
         draft.rewind(begins[1] + ends[start] - len(read[start]))
@@ -90,7 +90,7 @@ def model_trace(
 def replay_trace(
     drafter: Drafter,
     prompt: Sequence[int],
-    text: Sequence[int],
+    sequence: Sequence[int],
     longest: int,
     *,
     ended: bool = False,
@@ -102,9 +102,9 @@ def replay_trace(
     drafter.begin(prompt)
     randomness = Seeded(0)
     probabilities = []
-    for start in range(len(text)):
-        proposal = computed(proposed(drafter, [prompt[-1], *text[:start]], longest, randomness))
-        actual = text[start : start + len(proposal.tokens)]
+    for start in range(len(sequence)):
+        proposal = computed(proposed(drafter, [prompt[-1], *sequence[:start]], longest, randomness))
+        actual = sequence[start : start + len(proposal.tokens)]
         probabilities.append([float(a == b) for a, b in zip(proposal.tokens, actual, strict=False)])
     return Trace(probabilities, ended)
 

@@ -55,7 +55,7 @@ def run(loop: Loop, state: State, target: Side, draft: Side | None, request: Req
 
 def _plain(loop: Loop, state: State, target: Side, request: Request) -> State:
     """A round without a draft: one target call, one token."""
-    pending = lax.dynamic_slice(state.text, (state.emitted,), (1,))
+    pending = lax.dynamic_slice(state.sequence, (state.emitted,), (1,))
     past = target.base + state.emitted
     logits, cache = loop.target.decode(target.params, target.context, state.target, pending, past)
     p = distribution(logits, request.temperature, loop.greedy)
@@ -69,7 +69,7 @@ def _speculative(loop: Loop, state: State, target: Side, draft: Side, request: R
     drafts, q, draft_cache = _propose(loop, state, draft, request)
     drafted = jnp.minimum(loop.gamma, request.limit - state.emitted - 1)
     drafted = jnp.minimum(drafted, _until_end(loop, drafts, drafted))
-    pending = lax.dynamic_slice(state.text, (state.emitted,), (1,))
+    pending = lax.dynamic_slice(state.sequence, (state.emitted,), (1,))
     logits, target_cache = loop.target.decode(
         target.params,
         target.context,
@@ -117,7 +117,7 @@ def _propose(
         return (token, cache), (token, q)
 
     first = jnp.maximum(state.emitted - 1, 0)
-    pair = known(lax.dynamic_slice(state.text, (first,), (2,)))
+    pair = known(lax.dynamic_slice(state.sequence, (first,), (2,)))
     logits, cache = network.decode(
         draft.params, draft.context, state.draft, pair, draft.base + first
     )
@@ -150,7 +150,7 @@ def _emit(
         length,
     )
     return state._replace(
-        text=lax.dynamic_update_slice(state.text, tokens, (state.emitted + 1,)),
+        sequence=lax.dynamic_update_slice(state.sequence, tokens, (state.emitted + 1,)),
         emitted=state.emitted + length,
         rounds=state.rounds + 1,
         ended=ended,

@@ -16,8 +16,8 @@ from edgespec.errors import UsageError
 from edgespec_jax.jax_blocks import Cache, Params, empty_cache
 from edgespec_jax.jax_draws import Draws, Keyed
 from edgespec_jax.jax_loop import Loop, run
+from edgespec_jax.jax_sequence import JaxSequence, sequence_of
 from edgespec_jax.jax_state import Request, Side, State, begin
-from edgespec_jax.jax_text import JaxText, text_of
 from edgespec_jax.jax_verification import RULES, Rule
 from edgespec_jax.jax_weights import JaxModel
 from jax import Array
@@ -83,7 +83,7 @@ class JaxDecoder:
         max_new_tokens: int | None = None,
         temperature: float = 1.0,
         draws: Draws | None = None,
-    ) -> JaxText:
+    ) -> JaxSequence:
         """Decodes one text.
 
         Args:
@@ -95,7 +95,9 @@ class JaxDecoder:
         """
         request = self._request(max_new_tokens, temperature, draws)
         state = self.start(self._padded(prompt), len(prompt), request)
-        return text_of(jax.device_get((state.text, state.emitted, state.rounds, state.record)))
+        return sequence_of(
+            jax.device_get((state.sequence, state.emitted, state.rounds, state.record))
+        )
 
     def start(self, prompt: Array, length: int, request: Request) -> State:
         """Starts the compiled loop without waiting for its end, so that a benchmark can time it.
@@ -113,7 +115,7 @@ class JaxDecoder:
         max_new_tokens: int | None = None,
         temperature: float = 1.0,
         seed: int = 0,
-    ) -> list[JaxText]:
+    ) -> list[JaxSequence]:
         """Decodes several texts at once, each with its own lengths and random numbers.
 
         It is compiled for their number, and the loop runs until the last text has ended.
@@ -128,8 +130,8 @@ class JaxDecoder:
         padded = jnp.stack([self._padded(prompt) for prompt in prompts])
         lengths = jnp.array([len(prompt) for prompt in prompts], jnp.int32)
         state = self._many(self._params(), caches, padded, lengths, request)
-        texts = jax.device_get((state.text, state.emitted, state.rounds, state.record))
-        return [text_of(jax.tree.map(lambda x, i=i: x[i], texts)) for i in range(count)]
+        states = jax.device_get((state.sequence, state.emitted, state.rounds, state.record))
+        return [sequence_of(jax.tree.map(lambda x, i=i: x[i], states)) for i in range(count)]
 
     def _traced(
         self,

@@ -62,13 +62,14 @@ class State(NamedTuple):
     """The text and caches between two rounds.
 
     Attributes:
-        text: int32 [capacity]: the pending token, then all emitted tokens; the rest is undefined.
+        sequence: int32 [capacity]: the pending token, then all emitted tokens; the rest is
+            undefined.
         emitted, rounds: the numbers of emitted tokens and of target calls.
         ended: an end token was emitted.
         target, draft: caches.
     """
 
-    text: Array
+    sequence: Array
     emitted: Array
     rounds: Array
     ended: Array
@@ -82,6 +83,6 @@ def begin(gamma: int, pending: Array, capacity: int, target: Side, draft: Side |
     zero = jnp.int32(0)
     counts = jnp.zeros(capacity, jnp.int32)
     record = Record(jnp.zeros((capacity, gamma), jnp.int32), counts, counts, counts, counts)
-    text = jnp.zeros(capacity + gamma + 2, jnp.int32).at[0].set(pending)
+    sequence = jnp.zeros(capacity + gamma + 2, jnp.int32).at[0].set(pending)
     cache = () if draft is None else draft.cache
-    return State(text, zero, zero, jnp.bool_(False), target.cache, cache, record)
+    return State(sequence, zero, zero, jnp.bool_(False), target.cache, cache, record)

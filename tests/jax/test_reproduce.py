@@ -68,7 +68,7 @@ Q = np.array([[0.25, 0.25, 0.5], [0.2, 0.3, 0.5]])
 
 
 def test_alpha_is_the_shared_mass_averaged_over_tokens():
-    texts = [acceptance.TargetText([0], [0, 1], P), acceptance.TargetText([0], [0], P[:1])]
+    texts = [acceptance.TargetSequence([0], [0, 1], P), acceptance.TargetSequence([0], [0], P[:1])]
     alphas = acceptance.measure(texts, {"q": lambda text: Q[: len(text.p)]}, (1.0, 0.5))["q"]
     assert alphas[1.0].mean == pytest.approx((0.5 + 1 + 0.5) / 3)
     assert alphas[1.0].tokens == 3
@@ -78,7 +78,7 @@ def test_alpha_is_the_shared_mass_averaged_over_tokens():
 def test_lenience_raises_alpha_by_at_most_one_over_l():
     generator = np.random.default_rng(0)
     p, q = (generator.dirichlet(np.ones(5) / 2, size=400) for _ in "pq")
-    text = acceptance.TargetText([0], [0] * 400, p)
+    text = acceptance.TargetSequence([0], [0] * 400, p)
     means = [
         a.mean for a in acceptance.measure([text], {"q": lambda _: q}, (1, 0.5, 0.1))["q"].values()
     ]
@@ -94,7 +94,7 @@ def test_a_narrower_draft_shares_nothing_beyond_its_vocabulary():
         def score(self, tokens):
             return np.zeros((len(tokens), 2), np.float32)
 
-    text = acceptance.TargetText([0], [0], np.array([[0.4, 0.2, 0.4]]))
+    text = acceptance.TargetSequence([0], [0], np.array([[0.4, 0.2, 0.4]]))
     draft = {"q": acceptance.distributions_of(Even(), SharedTokens(2), 1)}
     assert acceptance.measure([text], draft)["q"][1.0].mean == pytest.approx(0.6)
 
@@ -102,7 +102,7 @@ def test_a_narrower_draft_shares_nothing_beyond_its_vocabulary():
 def test_the_standard_error_covers_the_spread_between_texts():
     alphas = {}
     for count in (4, 400):
-        texts = [acceptance.TargetText([0], [0], P[i % 2 : i % 2 + 1]) for i in range(count)]
+        texts = [acceptance.TargetSequence([0], [0], P[i % 2 : i % 2 + 1]) for i in range(count)]
         uniform = {"q": lambda _: np.full((1, 3), 1 / 3)}
         alphas[count] = acceptance.measure(texts, uniform)["q"][1.0]
     assert alphas[4].error == pytest.approx(10 * alphas[400].error)

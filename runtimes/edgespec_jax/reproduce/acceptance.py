@@ -25,7 +25,7 @@ __all__ = [
     "Alpha",
     "DraftDistributions",
     "Rows",
-    "TargetText",
+    "TargetSequence",
     "distributions_of",
     "measure",
     "one_hot_rows",
@@ -36,7 +36,7 @@ Rows = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class TargetText:
+class TargetSequence:
     """A text that the target generated.
 
     Attributes:
@@ -67,7 +67,7 @@ class Alpha:
 
 
 # The draft's distributions at every token of a target's text: [tokens, V].
-DraftDistributions = Callable[[TargetText], Rows]
+DraftDistributions = Callable[[TargetSequence], Rows]
 
 
 def texts_of_target(
@@ -79,7 +79,7 @@ def texts_of_target(
     tokens: int,
     longest: int,
     seed: int,
-) -> Iterator[TargetText]:
+) -> Iterator[TargetSequence]:
     """Generates texts until they have `tokens` tokens, repeating the prompts if necessary.
 
     A greedy text is the same each time, so at temperature 0 each prompt is used once.
@@ -102,7 +102,7 @@ def texts_of_target(
         )
         emitted = [token for round_ in rounds for token in round_.tokens]
         before = [target.prefill(prompt), *emitted[:-1]]
-        yield TargetText(prompt, before, _dense(target.score(before), temperature))
+        yield TargetSequence(prompt, before, _dense(target.score(before), temperature))
         index, done = index + 1, done + len(emitted)
 
 
@@ -115,7 +115,7 @@ def distributions_of(
     """
     process = SamplingProcessor(Sampling(float(temperature)))
 
-    def distributions(text: TargetText) -> Rows:
+    def distributions(text: TargetSequence) -> Rows:
         draft.prefill(vocabulary.prompt(text.prompt, None)[0])
         rows = np.zeros(text.p.shape)
         read = [vocabulary.to_draft_ids([token]) for token in text.before]
@@ -130,7 +130,7 @@ def distributions_of(
 
 
 def measure(
-    texts: Iterable[TargetText],
+    texts: Iterable[TargetSequence],
     drafts: Mapping[str, DraftDistributions],
     lenience: Sequence[float] = (1.0,),
 ) -> dict[str, dict[float, Alpha]]:

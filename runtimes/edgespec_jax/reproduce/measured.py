@@ -17,7 +17,7 @@ from edgespec_jax.reproduce.acceptance import (
     Alpha,
     DraftDistributions,
     Rows,
-    TargetText,
+    TargetSequence,
     distributions_of,
     measure,
     one_hot_rows,
@@ -126,7 +126,7 @@ def _alphas(
 
 
 def _ngram_distributions(ngram: Unigram | Bigram, temperature: int) -> DraftDistributions:
-    def distributions(text: TargetText) -> Rows:
+    def distributions(text: TargetSequence) -> Rows:
         rows = ngram.distributions(text.before)
         return one_hot_rows(rows) if temperature == 0 else rows
 

@@ -81,18 +81,18 @@ export async function* speculate(how: Speculation): AsyncGenerator<Round, void, 
   const { target, draft, gamma, randomness } = how;
   const candidateModel = candidateModelOf(target);
   const ownStart = await target.prefill(how.prompt, how.assistantSpans);
-  const text = [how.start ?? ownStart];
+  const sequence = [how.start ?? ownStart];
   draft.begin(how.prompt);
   let left = Math.min(how.maxNewTokens, target.capacity - target.length);
   while (left > 0) {
-    const emitted = text.length - 1;
+    const emitted = sequence.length - 1;
     const draws = randomness.at(emitted);
     const most = Math.min(gamma.gamma(), left - 1);
-    const proposal = most > 0 ? firstOf(await draft.propose(text, most, draws), most) : NO_PROPOSAL;
+    const proposal = most > 0 ? firstOf(await draft.propose(sequence, most, draws), most) : NO_PROPOSAL;
     const drafted = proposal.tokens.length;
     const candidates = scoredCandidates(candidateModel, proposal);
     const start = target.length;
-    const logits = await target.score([text[emitted]!, ...proposal.tokens], candidates);
+    const logits = await target.score([sequence[emitted]!, ...proposal.tokens], candidates);
     const p = new RowDistributions(logits, how.process, emitted === 0 ? how.first : null);
     const result = how.rule(proposal, p, draws);
     const run = [...proposal.tokens.slice(0, result.accepted), draws.categorical(result.next, result.accepted)];
@@ -106,7 +106,7 @@ export async function* speculate(how: Speculation): AsyncGenerator<Round, void, 
     }
     const [tokens, ended] = untilEnd(run, how.ends);
     target.rewind(start + tokens.length);
-    text.push(...tokens);
+    sequence.push(...tokens);
     left -= tokens.length;
     const accepted = Math.min(result.accepted, tokens.length);
     gamma.observe(drafted, result.evaluated, result.accepted, candidates.length);

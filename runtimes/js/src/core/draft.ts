@@ -46,11 +46,11 @@ export interface Drafter {
   begin(prompt: readonly number[]): void;
 
   /**
-   * Proposes at most `gamma` tokens to follow `text`.
+   * Proposes at most `gamma` tokens to follow `sequence`.
    *
-   * @param text the pending token and all tokens emitted since `begin`.
+   * @param sequence the pending token and all tokens emitted since `begin`.
    * @param randomness every random draw must come from it; a token's with the number of tokens proposed
    *   before it, so that the coupled rule's target has the same noise.
    */
-  propose(text: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal>;
+  propose(sequence: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal>;
 }

@@ -36,12 +36,12 @@ export class AlternatingDrafter implements Drafter, Controller {
     return Math.max(...this.rivals.map(({ gamma }) => gamma.gamma()));
   }
 
-  async propose(text: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal> {
+  async propose(sequence: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal> {
     this.#proposer = null;
     const bySpeedup = [...this.rivals].sort((a, b) => b.gamma.expectedSpeedup() - a.gamma.expectedSpeedup());
     for (const rival of bySpeedup) {
       const most = Math.min(gamma, rival.gamma.gamma());
-      const proposal = most > 0 ? await rival.draft.propose(text, most, randomness) : NO_PROPOSAL;
+      const proposal = most > 0 ? await rival.draft.propose(sequence, most, randomness) : NO_PROPOSAL;
       if (proposal.tokens.length > 0) {
         this.#proposer = rival.gamma;
         return proposal;

@@ -48,8 +48,8 @@ export class ModelDrafter implements Drafter {
   #unreadPrompt: readonly number[] | null = null;
   // All token ids from here on are the draft's, and after the prompt.
   #start = 0; // number of the prompt's positions in the cache
-  #text: number[] = [];
-  #read = 0; // how many of the target's tokens are in `#text`
+  #sequence: number[] = [];
+  #read = 0; // how many of the target's tokens are in `#sequence`
   #cached: number[] = [];
   #confirmed = 0; // how many of `#cached` are known to be in the text
 
@@ -65,19 +65,19 @@ export class ModelDrafter implements Drafter {
 
   begin(prompt: readonly number[]): void {
     this.#unreadPrompt = prompt;
-    this.#text = [];
+    this.#sequence = [];
     this.#read = 0;
     this.#cached = [];
     this.#confirmed = 0;
   }
 
-  async propose(text: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal> {
+  async propose(sequence: readonly number[], gamma: number, randomness: Randomness): Promise<Proposal> {
     const { model, vocabulary, shouldContinue } = this.#how;
     await this.#readPrompt();
-    this.#text.push(...vocabulary.toDraftIds(text.slice(this.#read)));
-    this.#read = text.length;
+    this.#sequence.push(...vocabulary.toDraftIds(sequence.slice(this.#read)));
+    this.#read = sequence.length;
     this.#rewindToCommonPrefix();
-    let unread = this.#text.slice(this.#confirmed);
+    let unread = this.#sequence.slice(this.#confirmed);
     const most = Math.min(gamma, model.capacity - model.length - unread.length + 1);
     const tokens: number[] = [];
     const q: Distribution[] = [];
@@ -114,8 +114,9 @@ export class ModelDrafter implements Drafter {
   #rewindToCommonPrefix(): void {
     const { model } = this.#how;
     const validLength = model.validLength - this.#start;
-    const most = Math.min(this.#cached.length, this.#text.length - 1, validLength); // the last token is scored anew
-    while (this.#confirmed < most && this.#cached[this.#confirmed] === this.#text[this.#confirmed]) this.#confirmed++;
+    const most = Math.min(this.#cached.length, this.#sequence.length - 1, validLength); // the last token is scored anew
+    while (this.#confirmed < most && this.#cached[this.#confirmed] === this.#sequence[this.#confirmed])
+      this.#confirmed++;
     this.#cached.length = this.#confirmed;
     model.rewind(this.#start + this.#confirmed);
   }

@@ -27,9 +27,9 @@ export class PromptLookup implements Drafter {
     this.#promptLength = this.#history.length;
   }
 
-  async propose(text: readonly number[], gamma: number): Promise<Proposal> {
+  async propose(sequence: readonly number[], gamma: number): Promise<Proposal> {
     // text[0] is the prompt's last token, or a start token that belongs to no text.
-    this.#extend(text.slice(1 + this.#history.length - this.#promptLength));
+    this.#extend(sequence.slice(1 + this.#history.length - this.#promptLength));
     for (const size of this.#sizes) {
       const start = this.#follower.get(this.#latest(size));
       if (start !== undefined) {

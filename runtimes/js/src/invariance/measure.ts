@@ -75,15 +75,15 @@ export async function measureRowInvariance(model: Model): Promise<Findings> {
   let [isRowInvariant, oneRowDifference] = [true, 0];
   for (const start of starts) {
     await fill(model, start, draws);
-    const text = draws.tokens(MAX_ROWS);
-    const expected = copied(await model.score(text));
+    const sequence = draws.tokens(MAX_ROWS);
+    const expected = copied(await model.score(sequence));
     model.rewind(start);
     oneRowDifference = Math.max(
       oneRowDifference,
-      largestDifference(await scored(model, text, SINGLE_ROWS, draws), expected),
+      largestDifference(await scored(model, sequence, SINGLE_ROWS, draws), expected),
     );
     for (const walk of WALKS) {
-      const difference = largestDifference(await scored(model, text, walk, draws), expected);
+      const difference = largestDifference(await scored(model, sequence, walk, draws), expected);
       isRowInvariant &&= difference === 0;
     }
   }
@@ -99,10 +99,10 @@ export async function logitsDigest(model: Model): Promise<string | null> {
   if (model.capacity < CHECKED_START + POSITIONS_AFTER_START) return null;
   const draws = new Draws(model.vocabulary);
   await fill(model, CHECKED_START, draws);
-  const text = draws.tokens(MAX_ROWS);
+  const sequence = draws.tokens(MAX_ROWS);
   const digests: string[] = [];
   for (const walk of CHECKED_WALKS) {
-    for (const row of await scored(model, text, walk, draws)) digests.push(await sha256Hex(bytesOf(row)));
+    for (const row of await scored(model, sequence, walk, draws)) digests.push(await sha256Hex(bytesOf(row)));
   }
   return sha256Hex(digests.join());
 }
@@ -113,12 +113,12 @@ async function fill(model: Model, start: number, draws: Draws): Promise<void> {
   while (model.length < start) await model.score(draws.tokens(Math.min(start - model.length, MAX_ROWS)));
 }
 
-/** The logits after each token of `text` that the calls of `walk` keep; the cache is as before. */
-async function scored(model: Model, text: readonly number[], walk: Walk, draws: Draws): Promise<Float32Array[]> {
+/** The logits after each token of `sequence` that the calls of `walk` keep; the cache is as before. */
+async function scored(model: Model, sequence: readonly number[], walk: Walk, draws: Draws): Promise<Float32Array[]> {
   const start = model.length;
   const logits: Float32Array[] = [];
   for (const { kept, rejected } of walk) {
-    const next = text.slice(logits.length, logits.length + kept);
+    const next = sequence.slice(logits.length, logits.length + kept);
     const rows = await model.score([...next, ...draws.tokens(rejected)]);
     logits.push(...copied(rows.slice(0, next.length)));
     model.rewind(start + logits.length);

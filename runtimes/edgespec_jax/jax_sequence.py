@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["JaxRound", "JaxText", "text_of"]
+__all__ = ["JaxRound", "JaxSequence", "sequence_of"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class JaxRound:
 
 
 @dataclass(frozen=True)
-class JaxText:
+class JaxSequence:
     """A decoded text.
 
     Attributes:
@@ -31,16 +31,16 @@ class JaxText:
     rounds: list[JaxRound]
 
 
-def text_of(state: Any) -> JaxText:
+def sequence_of(state: Any) -> JaxSequence:
     """Reads (text, emitted, rounds, record) of a `jax_state.State`, copied from the device."""
-    text, count, rounds, record = state
+    sequence, count, rounds, record = state
     done = 1
     result: list[JaxRound] = []
     for drafts, drafted, evaluated, accepted, emitted in zip(*record, strict=True):
         if len(result) == rounds:
             break
-        tokens = [int(token) for token in text[done : done + emitted]]
+        tokens = [int(token) for token in sequence[done : done + emitted]]
         proposed = [int(token) for token in drafts[:drafted]]
         result.append(JaxRound(tokens, proposed, int(evaluated), int(accepted)))
         done += int(emitted)
-    return JaxText([int(token) for token in text[1 : 1 + count]], result)
+    return JaxSequence([int(token) for token in sequence[1 : 1 + count]], result)
