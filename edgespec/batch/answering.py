@@ -73,15 +73,15 @@ class Answering:
                 if not live:
                     return
                 self._batch.step()
-                for begun in live:
-                    begun.collect()
-                ended = [begun for begun in live if begun.ended]
-                live = [begun for begun in live if not begun.ended]
-                for begun in ended:
-                    yield begun.result()
+                for started in live:
+                    started.collect()
+                ended = [started for started in live if started.ended]
+                live = [started for started in live if not started.ended]
+                for started in ended:
+                    yield started.result()
         finally:
-            for begun in live:
-                begun.samples.close()
+            for started in live:
+                started.samples.close()
 
     def _begin(self, line: RequestLine | RefusedLine) -> _LiveLine:
         if isinstance(line, RefusedLine):

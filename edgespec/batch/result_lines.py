@@ -202,8 +202,8 @@ def _has_no_answers(partial: Path) -> bool:
     with partial.open("rb") as file:
         first = file.readline(LONGEST_RECIPE)
         rest = file.read(1)
-    begun = first.rstrip(b"\0\n")[: len(OPENING)]
-    return not rest and OPENING.startswith(begun)
+    started = first.rstrip(b"\0\n")[: len(OPENING)]
+    return not rest and OPENING.startswith(started)
 
 
 def _in_order(offsets: Mapping[int, int]) -> list[int]:

@@ -52,9 +52,9 @@ class TimedWork:
         """
         done: _Work[T] = _Work(work)
         done.start()
-        begun = time.monotonic()
+        start = time.monotonic()
         while not done.ended.wait(LONGEST_S / 4):
-            if done.seconds() > LONGEST_S or time.monotonic() - begun > WAITED_S:
+            if done.seconds() > LONGEST_S or time.monotonic() - start > WAITED_S:
                 self._given_up.append(done)
                 raise SlowMatcherError(
                     f"the {what} is too ambiguous: its matcher takes more than {LONGEST_S:g} s for "

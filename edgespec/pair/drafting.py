@@ -99,7 +99,7 @@ class Drafting:
         self._tuned = tuned
         self._stores = stores
 
-    def beside(self, target: Model, draft: Model | None, clock: CostClock) -> Drafting:
+    def with_models(self, target: Model, draft: Model | None, clock: CostClock) -> Drafting:
         """The same with the caches of another text; without a draft, prompt lookup drafts."""
         other = copy(self)
         other._target, other.draft, other.clock = target, draft, clock

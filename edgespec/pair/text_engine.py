@@ -98,7 +98,7 @@ class TextEngine:
         """
         slot = copy(self)
         slot.target, slot.drive = target, drive
-        slot.drafting = self.drafting.beside(target, draft, clock)
+        slot.drafting = self.drafting.with_models(target, draft, clock)
         slot.occupied = OneAtATime()
         return slot
 

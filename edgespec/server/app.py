@@ -176,15 +176,15 @@ class _Completions:
             whole = await _first(self._respond(http, events), self._served.until_stopped())
             response: Response | None = None if whole is None else JsonResponse(whole)
         except ClientDisconnect:
-            response = None if events.begun else Response(status_code=CLIENT_LEFT)
+            response = None if events.started else Response(status_code=CLIENT_LEFT)
         except EdgespecError as error:
-            response = None if events.begun else _refusal(error)
-            if events.begun:  # too late for a status
+            response = None if events.started else _refusal(error)
+            if events.started:  # too late for a status
                 await events.event(error_object(error))
                 await events.close()
         except Exception as error:  # of this program; a client gets JSON all the same
             logger.exception("a request failed")
-            response = None if events.begun else _refusal(unexpected(error))
+            response = None if events.started else _refusal(unexpected(error))
         if response is not None:
             await response(scope, receive, send)
 
@@ -232,10 +232,10 @@ async def _send_events(
     events: EventStream,
 ) -> None:
     """Sends the chunks as they come. A request that cannot be answered fails before any event."""
-    begun: set[int] = set()
+    started: set[int] = set()
     async for number, chunk in chunks:
-        if number not in begun:
-            begun.add(number)
+        if number not in started:
+            started.add(number)
             await events.event(answer.begin(number, streams[number].result))
         if chunk is None:
             await events.event(answer.end(number, streams[number].result))

@@ -29,12 +29,12 @@ class EventStream:
     """The events of one response.
 
     Attributes:
-        begun: the response's header has been sent, so its status cannot change any more.
+        started: the response's header has been sent, so its status cannot change any more.
     """
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.begun = False
+        self.started = False
 
     async def event(self, data: JsonObject) -> None:
         """Sends an object as an event."""
@@ -50,9 +50,9 @@ class EventStream:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _data(self, text: bytes) -> None:
-        if not self.begun:
+        if not self.started:
             headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
-            self.begun = True
+            self.started = True
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         part = b"data: " + text + b"\n\n"
         await self._send({"type": "http.response.body", "body": part, "more_body": True})

@@ -39,7 +39,7 @@ class ToolCallReader:
         self._form = form
         self._mark = form.mark or form.before
         self._unread = ""
-        self._begun = ""  # what was read of a call whose arguments have not begun
+        self._started = ""  # what was read of a call whose arguments have not begun
         self._expected: str | None = None  # what ends the part that is being read; None: text
         self._index = -1
         self._arguments: _JsonEnd | None = None
@@ -68,7 +68,7 @@ class ToolCallReader:
             yield cut_off
 
     def _cut_off(self) -> str:
-        text, self._begun, self._unread = self._begun + self._unread, "", ""
+        text, self._started, self._unread = self._started + self._unread, "", ""
         for name in self._form.special:
             text = text.replace(name, "")
         return text
@@ -83,12 +83,12 @@ class ToolCallReader:
         if found < 0:
             return None
         part = self._unread[:found]
-        self._begun += self._unread[: found + len(self._expected)]
+        self._started += self._unread[: found + len(self._expected)]
         self._unread = self._unread[found + len(self._expected) :]
         if self._expected != self._form.between:
             self._expected = self._form.between
             return ""
-        self._begun = ""
+        self._started = ""
         self._index += 1
         self._arguments = _JsonEnd()
         return ToolCallPiece(self._index, name=part)
@@ -101,7 +101,7 @@ class ToolCallReader:
             found = -1
         if found >= 0 and not (at_start and self._has_text):
             text = self._unread[:found].rstrip()
-            self._begun = self._unread[len(text) : found]
+            self._started = self._unread[len(text) : found]
             self._unread = self._unread[found:]
             self._expected = self._form.before
             return text

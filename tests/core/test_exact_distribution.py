@@ -178,15 +178,15 @@ def test_text_has_the_targets_distribution_when_two_drafters_alternate(pair, rul
             (SuffixLookup(), Adaptive(costs, guess=0.5, memory=0.5)),
             (model_draft(q)(), Adaptive(costs, guess=0.5, memory=0.5)),
         ]
-        mixed = AlternatingDrafter(sources)
+        alternating = AlternatingDrafter(sources)
         rounds = decoded(
             speculate(
                 TableModel(p),
-                mixed,
+                alternating,
                 PROMPT,
                 process=as_distribution,
                 rule=RULES[rule],
-                gamma=mixed,
+                gamma=alternating,
                 randomness=randomness,
                 max_new_tokens=4,
                 ends=never,
@@ -615,7 +615,7 @@ def test_a_wrong_rule_is_caught(mutant):
     assert distribution != target_distribution(p, 4)
 
 
-class SoftLawForAnArgMax(ModelDrafter):
+class DistributionForAnArgMax(ModelDrafter):
     """Drafts the most probable token but reports the soft distribution (transformers #47932)."""
 
     def propose(self, text, gamma, randomness):
@@ -638,7 +638,7 @@ def test_a_soft_distribution_for_an_arg_max_draft_is_caught():
     p, q = pair_distributions("close")
 
     def draft():
-        wrong = SoftLawForAnArgMax(TableModel(q), arg_max, SharedTokens(3))
+        wrong = DistributionForAnArgMax(TableModel(q), arg_max, SharedTokens(3))
         wrong.soft = lambda text: Distribution(np.arange(3), np.array(q(text), dtype=object))
         return wrong
 

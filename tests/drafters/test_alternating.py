@@ -24,10 +24,10 @@ class Source:
     def __init__(self, token: int, most: int = 16, probability: float = 1.0) -> None:
         self.token, self.most, self.probability = token, most, probability
         self.seconds = 1.0
-        self.asked = self.begun = 0
+        self.asked = self.started = 0
 
     def begin(self, prompt: Any) -> None:
-        self.begun += 1
+        self.started += 1
 
     def propose(self, text: Any, gamma: int, randomness: Any) -> Proposal:
         self.asked += 1
@@ -36,20 +36,20 @@ class Source:
 
 
 def drive(
-    mixed: AlternatingDrafter, sources: list[Source], rounds: int, seed: int = 0
+    alternating: AlternatingDrafter, sources: list[Source], rounds: int, seed: int = 0
 ) -> list[int]:
     """Runs rounds with each drafter's acceptance rate; returns which one drafted (-1: none)."""
     generator = np.random.default_rng(seed)
     drafted = []
     for _ in range(rounds):
-        proposal = computed(proposed(mixed, [1], mixed.gamma(), Seeded(0)))
+        proposal = computed(proposed(alternating, [1], alternating.gamma(), Seeded(0)))
         tokens = list(proposal.tokens)
         drafted.append(tokens[0] if tokens else -1)
         probability = sources[tokens[0]].probability if tokens else 0.0
         accepted = 0
         while accepted < len(tokens) and generator.random() < probability:
             accepted += 1
-        mixed.observe(len(tokens), min(accepted + 1, len(tokens)), accepted, 0)
+        alternating.observe(len(tokens), min(accepted + 1, len(tokens)), accepted, 0)
     return drafted
 
 
@@ -59,10 +59,10 @@ def adaptive(*sources: Source, costs: Costs = COSTS) -> AlternatingDrafter:
 
 def test_every_drafter_begins_each_text_and_times_add_up():
     sources = [Source(0), Source(1)]
-    mixed = adaptive(*sources)
-    mixed.begin([1, 2])
-    assert [source.begun for source in sources] == [1, 1]
-    assert mixed.seconds == 2.0
+    alternating = adaptive(*sources)
+    alternating.begin([1, 2])
+    assert [source.started for source in sources] == [1, 1]
+    assert alternating.seconds == 2.0
 
 
 def test_the_better_drafter_is_used():
@@ -87,27 +87,27 @@ def test_a_bad_drafter_does_not_switch_a_good_one_off():
 
 def test_an_unused_drafter_is_tried_again():
     sources = [Source(0, probability=0.0), Source(1, probability=0.6)]
-    mixed = adaptive(*sources)
-    drive(mixed, sources, 100)
+    alternating = adaptive(*sources)
+    drive(alternating, sources, 100)
     sources[0].probability = 1.0
-    assert drive(mixed, sources, 200)[100:].count(0) > 90
+    assert drive(alternating, sources, 200)[100:].count(0) > 90
 
 
 @pytest.mark.parametrize("slope", [0.02, 0.1, 0.4])
 def test_two_hopeless_drafters_cost_at_most_3_percent(slope):
     costs = Costs([1 + slope * extra for extra in range(17)], draft=0.1)
     sources = [Source(0, probability=0.0), Source(1, probability=0.0)]
-    mixed = adaptive(*sources, costs=costs)
+    alternating = adaptive(*sources, costs=costs)
     cost = 0.0
     for _ in range(200):
-        proposal = computed(proposed(mixed, [1], mixed.gamma(), Seeded(0)))
+        proposal = computed(proposed(alternating, [1], alternating.gamma(), Seeded(0)))
         cost += costs.round(len(proposal.tokens))
-        mixed.observe(len(proposal.tokens), min(1, len(proposal.tokens)), 0, 0)
+        alternating.observe(len(proposal.tokens), min(1, len(proposal.tokens)), 0, 0)
     assert cost <= 1.03 * 200
 
 
 def test_with_a_fixed_gamma_the_order_decides():
     sources = [Source(0, most=2, probability=0.0), Source(1, probability=1.0)]
-    mixed = AlternatingDrafter([(source, Fixed(3)) for source in sources])
-    assert set(drive(mixed, sources, 20)) == {0}
-    assert len(computed(proposed(mixed, [1], 3, Seeded(0))).tokens) == 2
+    alternating = AlternatingDrafter([(source, Fixed(3)) for source in sources])
+    assert set(drive(alternating, sources, 20)) == {0}
+    assert len(computed(proposed(alternating, [1], 3, Seeded(0))).tokens) == 2

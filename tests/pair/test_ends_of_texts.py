@@ -45,7 +45,7 @@ def test_a_text_ends_at_any_token_of_a_drafted_run(tiny, end, sampling):
         same(tiny.generate("x", **DRAFTED, **options), tiny.generate("x", draft=False, **options))
 
 
-async def alone_and_beside(pair, options):
+async def alone_and_concurrent(pair, options):
     """The results of coroutines that share calls."""
     async with pair.amany(2) as many:
         streams = [many.stream("x", **DRAFTED, **options) for _ in range(2)]
@@ -72,5 +72,5 @@ def test_texts_that_share_calls_end_there_too(tiny, end):
             tiny.generate_many(["x"], n=2, texts=2, **DRAFTED, **options), expected, strict=True
         ):
             same(found, plain)
-        for found in asyncio.run(alone_and_beside(tiny, options)):
+        for found in asyncio.run(alone_and_concurrent(tiny, options)):
             same(found, expected[0])

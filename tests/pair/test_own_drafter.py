@@ -237,7 +237,7 @@ class Wild:
         self._distribution = Distribution(np.arange(width), np.full(width, 1 / width))
 
     def begin(self, prompt) -> None:
-        self.begun = list(prompt)
+        self.started = list(prompt)
 
     def propose(self, text, gamma, randomness) -> Proposal:
         tokens = [randomness.categorical(self._distribution, ahead) for ahead in range(gamma)]
@@ -249,7 +249,7 @@ def test_with_a_draft_of_the_callers_own_the_greedy_text_is_the_targets(pair, ga
     wild = Wild(40)
     result = pair.generate(ENGLISH, draft=wild, gamma=gamma)
     assert result.token_ids == pair.generate(ENGLISH, draft=False).token_ids
-    assert wild.begun == pair.encode(ENGLISH)
+    assert wild.started == pair.encode(ENGLISH)
     # With γ auto the clock decides whether a draft is asked at all.
     assert gamma == "auto" or result.stats.drafted > 0
 

@@ -24,7 +24,7 @@ const answers = {
     by("prompt-label").textContent = chats ? "Your message" : "Text to translate";
     by("send").textContent = chats ? "Send" : "Translate";
     by("texts").replaceChildren();
-    by("verdict").textContent = found.speculates
+    by("row-invariance").textContent = found.speculates
       ? `Drafting is exact here (${found.measuredOn}).`
       : "This target is not row-invariant here, so it decodes without a draft.";
     say(`Loaded in ${found.seconds.toFixed(1)} s. It is kept: the next visit needs no network.`);

@@ -107,7 +107,7 @@ describe("download", () => {
     changed[5_000_000]! ^= 1;
     answer = send(changed);
     await assert.rejects(get(), FileChangedError);
-    assert.deepEqual(await kept.begun(file), { pieces: 0, bytes: 0 });
+    assert.deepEqual(await kept.partial(file), { pieces: 0, bytes: 0 });
     answer = send(CONTENT);
     await get();
     await checkWhole();

@@ -22,13 +22,13 @@ export async function download(
     onBytes(file.bytes);
     return;
   }
-  const begun = await kept.begun(file);
-  if (begun.bytes > file.bytes) {
+  const partial = await kept.partial(file);
+  if (partial.bytes > file.bytes) {
     await kept.drop(file);
-    [begun.pieces, begun.bytes] = [0, 0];
+    [partial.pieces, partial.bytes] = [0, 0];
   }
-  onBytes(begun.bytes);
-  if (begun.bytes < file.bytes) await addPieces(url, file, begun, kept, onBytes, signal);
+  onBytes(partial.bytes);
+  if (partial.bytes < file.bytes) await addPieces(url, file, partial, kept, onBytes, signal);
   const content = await kept.content(file);
   try {
     await checkDigest(url, content, file);

@@ -80,7 +80,7 @@ export class RemoteFolder extends WebFolder {
 
   async #checkRoom(records: readonly FileRecord[]): Promise<void> {
     let missing = 0;
-    for (const record of records) missing += record.bytes - (await this.#kept.begun(record)).bytes;
+    for (const record of records) missing += record.bytes - (await this.#kept.partial(record)).bytes;
     const room = await this.#kept.room();
     if (missing > room) throw new QuotaError(missing, room);
   }

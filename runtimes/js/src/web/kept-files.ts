@@ -62,7 +62,7 @@ export class KeptFiles {
   }
 
   /** How many pieces are here from the first on, and their bytes. */
-  async begun({ sha256 }: FileRecord): Promise<{ pieces: number; bytes: number }> {
+  async partial({ sha256 }: FileRecord): Promise<{ pieces: number; bytes: number }> {
     let [pieces, bytes] = [0, 0];
     for (;;) {
       const piece = await this.get(`${sha256}/${pieces}`);
