@@ -115,7 +115,7 @@ class _LiveLine:
     error: EdgespecError | None = None
 
     def collect(self) -> None:
-        """Takes what came of the texts."""
+        """Takes the new tokens of the texts, or their error."""
         try:
             self.samples.grow()
         except Exception as error:

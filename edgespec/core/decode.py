@@ -55,7 +55,7 @@ class Round:
     committed: int = 0
 
 
-# A text being made: yields what it needs computed, and what came of it.
+# A text being made: yields requests to models, and a `Round` for each call of the target.
 Loop = Generator[StepRequest | Round, Any, None]
 
 
@@ -221,7 +221,7 @@ def _round(
     candidates: int,
     committed: bool,
 ) -> Round:
-    """What became of a proposal, of which an end may have cut off the last tokens."""
+    """The round of a proposal; the end of the text may have cut off the last tokens."""
     accepted = min(result.accepted, len(tokens))
     return Round(
         tokens,

@@ -91,7 +91,7 @@ class Sampling:
             choices"); 0 leaves none out. The coin is part of p: p is the mean of both
             distributions by its probability, so that a verified text has the distribution of a
             plain one.
-        xtc_threshold: likewise.
+        xtc_threshold: probability that a token must have to be left out by it.
 
     Raises:
         UsageError: an option is out of its range.

@@ -149,7 +149,8 @@ def _keeps(mask: Mask, token: int, generated: Sequence[int]) -> bool:
 def _before(
     row: int, sequence: Sequence[int], drafted: Sequence[int], candidates: Sequence[Candidate]
 ) -> Sequence[int]:
-    """The generated tokens that a row of a call follows; the first pending token is no such."""
+    """The generated tokens that a row of a call follows; the first pending token is not
+    generated."""
     if row <= len(drafted):
         return [*sequence[1:], *drafted[:row]]
     candidate = candidates[row - 1 - len(drafted)]

@@ -71,7 +71,7 @@ class Drafting:
         stores: texts in which lookup searches, in addition to the prompt and the text so far.
 
     Attributes:
-        draft, vocabulary, costs, exact: likewise.
+        draft, vocabulary, costs, exact: the arguments.
         clock: times rounds for γ "auto"; None where `costs` alone decide.
         call_times: of calls that several texts share, kept from one group of texts to the next.
     """

@@ -87,7 +87,7 @@ class Generation:
         settings: how it was generated.
         stats: counts and times.
         logprobs: one for each token, when asked for.
-        top_logprobs: likewise, see `Chunk`.
+        top_logprobs: those of each token, when asked for, see `Chunk`.
         starts: of each token in the text, see `Chunk`.
         prompt_scores: of the prompt's own tokens, when asked for.
     """
@@ -136,7 +136,7 @@ class Stream:
         progress: of a text that is computed beside others; None for one that is computed alone.
 
     Attributes:
-        result: likewise.
+        result: of the generation; it grows with the chunks.
         ended: all chunks were taken, or the stream was closed.
     """
 
@@ -187,7 +187,7 @@ class Stream:
 
 
 class StopCondition:
-    """Is told every emitted token in order; says whether the text ends with it, and why.
+    """Called with every emitted token in order; says whether the text ends with it, and why.
 
     Attributes:
         reason: "eos", "stop", or empty while the text is not at its end.

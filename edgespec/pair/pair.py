@@ -51,7 +51,7 @@ class Pair:
         speech: of a speech model, which transcribes sounds and continues no text.
 
     Attributes:
-        parts: likewise.
+        parts: what the pair consists of.
         drafting: who drafts, by which costs.
     """
 

@@ -38,7 +38,7 @@ class Prompt:
         assistant_spans: the positions of a conversation's earlier answers, which a model computes
             as if it had just generated them. None if the prompt is no conversation.
         starts: where the tokens of a plain text begin in it, in characters; None for others.
-        is_continued: its text goes on in what is generated, which is no answer of its own.
+        is_continued: the generated text continues the prompt's own, and is not an answer to it.
     """
 
     tokens: list[int]
@@ -68,7 +68,8 @@ class PromptEncoder:
     Args:
         tokenizer: of the pair.
         chat_format: of the model; None if it does not chat.
-        template: likewise; writes conversations where Jinja is installed.
+        template: the model's chat template, if it has one; it writes conversations where Jinja is
+            installed.
     """
 
     def __init__(
@@ -267,7 +268,7 @@ def _positions(assistant_spans: Sequence[range], offsets: Sequence[tuple[int, in
 
 
 def _token_ids(prompt: Sequence[object]) -> list[int]:
-    """Raises UsageError where an entry is no whole number: a list of texts is no prompt."""
+    """Raises UsageError where an entry is not a whole number: a list of texts is not a prompt."""
     wrong = [token for token in prompt if not isinstance(token, Integral)]
     if wrong:
         raise UsageError(f"the prompt holds {shortened(wrong[0])}; give one text, or token ids")

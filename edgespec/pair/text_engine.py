@@ -55,7 +55,7 @@ class TextEngine:
         drafting: what drafts are made from.
 
     Attributes:
-        parts, drafting: likewise.
+        parts, drafting: the arguments.
         tool_use: how the target uses tools.
         encoder: makes token ids of prompts.
         read: checks the options of a call.

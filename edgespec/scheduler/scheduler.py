@@ -31,7 +31,7 @@ class Scheduler:
     Args:
         target: the sequences of the target; those of other models are drafts. None if it shares no
             calls: then each sequence is computed alone.
-        load: is told how many sequences are live, and what calls take.
+        load: records how many sequences are live, and how long calls take.
 
     Attributes:
         live: sequences that have not ended, the one that waited longest first.

@@ -37,7 +37,7 @@ class AsyncBatch:
         batch: of the pair, which nobody else may use.
 
     Attributes:
-        batch: likewise.
+        batch: whose calls the texts share.
         thread: computes.
         running, waiting: texts that are being made, and that wait for a slot.
         slots: as many as there are caches.

@@ -51,7 +51,7 @@ class Samples:
         self._streams: list[Stream] = []
 
     def grow(self) -> None:
-        """Takes what came of them with the latest step, and begins those that wait, as far as
+        """Takes the tokens of the latest step, and begins the texts that wait, as far as
         caches are free.
 
         Raises:

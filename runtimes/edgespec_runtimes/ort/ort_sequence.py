@@ -200,7 +200,8 @@ class OrtSequence(CachedSequence):
     def computed(
         self, tokens: Sequence[int], candidates: Sequence[Candidate], layouts: Sequence[Layout]
     ) -> None:
-        """Is told of a call with these rows."""
+        """Records a call that computed these rows: its tokens are in the cache, its candidates
+        known."""
         alternatives = layouts[len(self.unread) + len(tokens) :]
         self._candidates = [
             (candidate.token, layout)

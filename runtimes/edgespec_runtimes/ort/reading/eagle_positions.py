@@ -31,18 +31,19 @@ class EaglePositions:
         return min(self._valid, length)
 
     def take_features(self, first: int, end: int) -> None:
-        """Is told of a call whose rows take the target's features: positions first … end - 1."""
+        """Records a call whose rows, positions first … end - 1, take the target's features."""
         self._valid = end if self.valid_length(first) == first else self._valid
 
     def takes_features(self, first: int, end: int, target_length: int) -> bool:
-        """Is told of a call. Whether its rows take the target's features; the one row takes
-        `hidden` otherwise.
+        """Records a call of positions first … end - 1, and says whether its rows take the target's
+        features; a single row takes `hidden` otherwise.
 
         Args:
             target_length: positions that the target has scored.
 
         Raises:
-            EdgespecError: the target has not been there, nor the head just before.
+            EdgespecError: the target has not scored the position before, and the head's own state
+                is not that of the row before.
         """
         if end <= target_length + 1:  # the target has been at every position before these
             self.take_features(first, end)
@@ -61,7 +62,7 @@ class EaglePositions:
         self._hidden_position = position
 
     def copied(self, length: int) -> None:
-        """Is told that so many positions were copied from another sequence, computed from
-        features."""
+        """Records that this many positions, computed from features, were copied from another
+        sequence."""
         self._valid = length
         self._hidden_position = -1
