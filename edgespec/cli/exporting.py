@@ -21,6 +21,7 @@ class ExportRequest:
         target_formats: None leaves the choice between int8 and fp32 to the exporter.
         calibration: "built-in", "none" or a file (`export_pair`).
         for_web: only what a browser can use (`export_pair`).
+        adapter: of the target; a name like its own.
     """
 
     target: str
@@ -30,6 +31,7 @@ class ExportRequest:
     cache_formats: tuple[str, ...]
     calibration: str = BUILT_IN
     for_web: bool = False
+    adapter: str | None = None
 
 
 def export_request(
@@ -42,6 +44,7 @@ def export_request(
     cache_formats: tuple[str, ...] | None = None,
     calibration: str = BUILT_IN,
     for_web: bool = False,
+    adapter: str | None = None,
 ) -> ExportRequest:
     """A request, with defaults for what was not asked for.
 
@@ -61,6 +64,7 @@ def export_request(
         cache_formats or ("fp32",),
         calibration,
         for_web,
+        adapter,
     )
 
 
@@ -92,6 +96,7 @@ def run_export(
             request.target,
             request.draft,
             folder,
+            adapter=request.adapter,
             target_formats=request.target_formats,
             draft_formats=request.draft_formats,
             cache_formats=request.cache_formats,

@@ -67,7 +67,7 @@ def cached_folder(request: ExportRequest) -> Path:
     The digest is of the checkpoints (path, size and time of their files, or hub id and revision),
     the formats, the calibration, what it is for and the version of this package.
     """
-    sources = [name for name in (request.target, request.draft) if name is not None]
+    sources = [name for name in (request.target, request.adapter, request.draft) if name]
     formats = (request.target_formats, request.draft_formats, request.cache_formats)
     identities = [_identity(name) for name in sources]
     how = [formats, request.calibration, *(["web"] if request.for_web else [])]

@@ -18,6 +18,7 @@ def export_pair(
     draft: str | None,
     folder: str | Path,
     *,
+    adapter: str | None = None,
     target_formats: Sequence[str] | None = ("fp32",),
     draft_formats: Sequence[str] = ("fp32",),
     cache_formats: Sequence[str] = ("fp32",),
@@ -35,23 +36,21 @@ def export_pair(
 
     Args:
         target, draft: a checkpoint folder, a GGUF file, a hub id or a short name. Without a draft
-            the pair drafts by prompt lookup.
+            the pair drafts by prompt lookup. adapter: a LoRA of the target, a folder or a hub id.
         folder: must not exist, or hold a pair and `replace` be true, which replaces it.
         target_formats, draft_formats: number formats to write ("fp32", "int8", …); the first is
             the default of the pair. `target_formats` None: see `default_format`.
         cache_formats: formats of the target's keys and values, for each of its number formats.
-        calibration: the texts that int4 is calibrated on: "built-in", "none", or a file with texts
-            like those of the task, in UTF-8, separated by lines of "%%".
-        for_web: only what a browser can use (`edgespec_export.web`); `target_formats` None is int8.
+        calibration: texts for int4: "built-in", "none", or a file of them (lines of "%%" between).
+        for_web: what a browser can use (`edgespec_export.web`); `target_formats` None is int8.
         verify: compare every float32 graph with the original model in transformers.
-        measure: measure row invariance, and distances from float32 where that is exported. If
-            false, the first use of the pair measures, as on a machine with too little memory.
+        measure: measure row invariance, and distances from float32; else the first use does.
         threads: for the measurements; None is the number that the device suggests.
         progress: see `edgespec_export.progress`.
 
     Raises:
         UsageError: an option is wrong, or `folder` must not be written.
-        EdgespecError: one line that names the cause. In both cases `folder` is as it was.
+        EdgespecError: one line with the cause. In both cases `folder` is as it was.
     """
     with needs_extra("export"):
         from edgespec_export.requested_formats import RequestedFormats
@@ -62,6 +61,7 @@ def export_pair(
     request = ExportRequest(
         target=target,
         draft=draft,
+        adapter=adapter,
         folder=Path(folder),
         formats=RequestedFormats(target_formats, draft_formats, cache_formats),
         calibration=calibration,

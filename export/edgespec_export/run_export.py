@@ -38,6 +38,7 @@ class ExportRequest:
 
     target: str
     draft: str | None
+    adapter: str | None
     folder: Path
     formats: RequestedFormats
     calibration: str
@@ -60,8 +61,9 @@ def run_export(request: ExportRequest) -> Manifest:
     check_free(request.folder, replace=request.replace)
     if request.verify:
         need_transformers()
-    names = [name for name in (request.target, request.draft) if name is not None]
-    sources = [checkpoint_sources.resolve(name) for name in names]
+    sources = [checkpoint_sources.resolve(request.target, request.adapter)]
+    if request.draft is not None:
+        sources.append(checkpoint_sources.resolve(request.draft))
     recipe = _recipe(sources, request, calibration.texts)
     with staged(request.folder, replace=request.replace, recipe=recipe) as folder:
         manifest = _written(request, sources, calibration, folder)
@@ -119,7 +121,8 @@ def _recipe(sources: Sequence[Source], request: ExportRequest, texts: Sequence[s
     target_formats = formats.target or ["chosen"]
     web_only = ["web"] if request.for_web else []
     options = [target_formats, formats.draft, formats.caches, texts, web_only]
-    files = [stamps(source.path) for source in sources]
+    paths = [path for source in sources for path in (source.path, source.adapter) if path]
+    files = [stamps(path) for path in paths]
     return json.dumps({"edgespec": __version__, "files": files, "options": options})
 
 

@@ -46,5 +46,6 @@ def check_same(
         _log.info("%s: not verified, it has no %s variant", exported.source, REFERENCE)
     else:
         model = open_model(folder, exported, REFERENCE, device=device, min_rows=2)
-        for graph, difference in differences(source.path, exported, model, languages).items():
+        found = differences(source.path, exported, model, languages, source.adapter)
+        for graph, difference in found.items():
             check_difference(f"{exported.source} {REFERENCE} {graph}", difference)

@@ -64,6 +64,7 @@ def differences(
     exported: manifest.Exported,
     model: Scored,
     languages: Languages | None = None,
+    adapter: Path | None = None,
 ) -> dict[str, float]:
     """Largest |difference| of each graph's outputs on random tokens, by the graph's name.
 
@@ -72,20 +73,19 @@ def differences(
         exported: the model that was written from it.
         model: runs `exported`.
         languages: that its tokenizer is told; the graph begins a text with the target's.
+        adapter: the folder of one that was merged into it.
 
     Raises:
-        EdgespecError: transformers has no class for the family, cannot load the checkpoint, or
-            finds another vocabulary size.
+        EdgespecError: transformers cannot load the checkpoint, or has another vocabulary size.
     """
-    reference = _reference(Source(source, str(source)), exported)
+    reference = _reference(Source(source, str(source), adapter), exported)
     settings = reference.generation_config
     if languages is not None and languages.target and not languages.target_is_start:
         settings.forced_bos_token_id = languages.tokens[languages.target]
-    generator = np.random.default_rng(0)
-    prompt, text = (
-        [int(token) for token in generator.integers(exported.vocab_size, size=size)]
-        for size in (PROMPT_LENGTH, TEXT_LENGTH)
+    random = np.random.default_rng(0).integers(
+        exported.vocab_size, size=PROMPT_LENGTH + TEXT_LENGTH
     )
+    prompt, text = random[:PROMPT_LENGTH].tolist(), random[PROMPT_LENGTH:].tolist()
     sound = None
     if isinstance(model, SpeechScored):
         config = reference.config

@@ -48,7 +48,9 @@ def test_an_adapter_is_called_one_with_its_base(with_a_config, tmp_path):
     if with_a_config:
         (folder / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(
-        EdgespecError, match=r"is an adapter of 'meta-llama/Llama-3\.2-1B'.* merge"
+        EdgespecError,
+        match=r"is an adapter of 'meta-llama/Llama-3\.2-1B'.* export meta-llama/Llama-3\.2-1B "
+        r"--adapter .*lora$",
     ) as error:
         export(folder, tmp_path / "pair")
     assert "\n" not in str(error.value)
@@ -59,7 +61,7 @@ def test_an_adapter_beside_whole_weights_is_named(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, logger="edgespec"):
         export(source, tmp_path / "pair")
     (line,) = [record.getMessage() for record in caplog.records if "adapter" in record.getMessage()]
-    assert "not applied" in line
+    assert "not applied; --adapter" in line
 
 
 @pytest.mark.parametrize(

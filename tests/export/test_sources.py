@@ -201,6 +201,7 @@ def test_every_file_that_an_export_reads_is_fetched(hub):
     assert set(patterns) == {
         "config.json",
         "adapter_config.json",
+        "adapter_model.safetensors",
         "quant_config.json",
         "quantize_config.json",
         "generation_config.json",

@@ -34,6 +34,11 @@ CACHES = (
     callback=check_output_folder,
     help="Folder to write; default: one in the cache (EDGESPEC_HOME).",
 )
+@click.option(
+    "--adapter",
+    metavar="DIR",
+    help="A LoRA adapter of TARGET, merged into it: a folder as peft writes it, or a hub id.",
+)
 @click.option("--no-draft", is_flag=True, help="Take no draft from the catalogue.")
 @click.option(
     "--for",
@@ -76,6 +81,7 @@ def export(
     target: str,
     draft: str | None,
     output: Path | None,
+    adapter: str | None,
     no_draft: bool,
     host: str | None,
     target_formats: tuple[str, ...] | None,
@@ -108,6 +114,7 @@ def export(
         cache_formats=cache_formats,
         calibration=calibration,
         for_web=host == "web",
+        adapter=adapter,
     )
     if draft is None and not no_draft:
         say(describe_draft(request))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -13,6 +13,8 @@ from edgespec.artifact.languages import Languages
 from edgespec.artifact.manifest import VOCABULARY
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import EdgespecError, shortened
+from edgespec_export.checkpoint.adapter.adapter_folder import name_adapter, refuse_adapter
+from edgespec_export.checkpoint.adapter.merged import merged
 from edgespec_export.checkpoint.ctranslate2.ctranslate2_whisper import (
     MODEL_BIN,
     CTranslate2Whisper,
@@ -22,7 +24,6 @@ from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.quantized.dequantized import dequantized
 from edgespec_export.checkpoint.safetensors_file import Safetensors
-from edgespec_export.checkpoint.source_kinds import name_adapter, refuse_adapter
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.speech_tokens import END, START, with_timestamps
 from edgespec_export.checkpoint.template_texts import (
@@ -62,7 +63,7 @@ class Checkpoint:
         vocabulary: the file that lists the tokens of a draft with a reduced vocabulary, else None.
         generation: its settings for generating text, as in a `generation_config.json`.
         refusal: why its weights cannot be read; None if they can.
-        is_as_stored: whether they are those of its files, not dequantized.
+        is_as_stored: whether they are those of its files, not dequantized, and without an adapter.
     """
 
     config: JsonObject
@@ -97,7 +98,10 @@ def open_checkpoint(source: Source) -> Checkpoint:
     else:
         checkpoint = _folder(source)
     _check_layer_counts(checkpoint)
-    return checkpoint
+    if source.adapter is None or checkpoint.refusal is not None:
+        return checkpoint
+    weights = merged(source.adapter, checkpoint.weights, source.label)
+    return replace(checkpoint, weights=weights, is_as_stored=False)
 
 
 def open_weights(folder: Path) -> Weights:
@@ -137,6 +141,8 @@ def _folder(source: Source) -> Checkpoint:
     generation = read_json_object(generation_file) if generation_file.is_file() else {}
     vocabulary = folder / VOCABULARY
     stored = _weights(folder, source.label)
+    if source.adapter is None:
+        name_adapter(folder, source.label)
     weights, refusal = _dequantized(folder, outer, stored, source.label)
     is_as_stored = weights is stored
     config, weights = text_part(outer, weights, source.label)
@@ -174,7 +180,6 @@ def _weights(folder: Path, label: str) -> Weights:
     except EdgespecError:
         refuse_adapter(folder, label)
         raise
-    name_adapter(folder, label)
     return weights
 
 

@@ -17,7 +17,8 @@ _SAFETENSORS = ["model.safetensors", "model.safetensors.index.json"]
 # No "*.safetensors": repositories also hold files of other models and formats.
 _FILES = [
     "config.json",
-    "adapter_config.json",  # of a repository that is no model, to say so
+    "adapter_config.json",
+    "adapter_model.safetensors",
     "quant_config.json",  # of older AWQ and GPTQ
     "quantize_config.json",
     "generation_config.json",
@@ -33,7 +34,12 @@ _FILES = [
     *_SAFETENSORS,
     "model-*.safetensors",
 ]
-_TORCH_FILES = ["pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin"]
+_TORCH_FILES = [
+    "adapter_model.bin",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "pytorch_model-*.bin",
+]
 
 
 def download(repository: str, revision: str | None) -> Path:

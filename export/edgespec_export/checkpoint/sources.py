@@ -54,10 +54,12 @@ class Source:
     Attributes:
         path: a folder, or a GGUF file.
         label: the name and its meaning, for messages: "t5-xxl → google/t5-v1_1-xxl".
+        adapter: the folder of an adapter that is merged into the weights.
     """
 
     path: Path
     label: str
+    adapter: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -111,15 +113,21 @@ def look_up(name: str) -> Reference:
     return Reference(None, match["repository"], match["revision"], name)
 
 
-def resolve(name: str) -> Source:
+def resolve(name: str, adapter: str | None = None) -> Source:
     """Finds a checkpoint by name (see `look_up`) and downloads it if it is on the hub.
+
+    Args:
+        adapter: the name of an adapter for it, likewise.
 
     Raises:
         EdgespecError: nothing has that name, or it cannot be downloaded.
     """
     found = look_up(name)
     path = found.path or download(found.repository, found.revision)
-    return Source(path, found.label)
+    if adapter is None:
+        return Source(path, found.label)
+    changes = resolve(adapter)
+    return Source(path, f"{found.label} + {changes.label}", changes.path)
 
 
 def _file(path: Path) -> Reference:

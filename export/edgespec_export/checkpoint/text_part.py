@@ -12,7 +12,7 @@ import re
 from edgespec_export.checkpoint.json_file import JsonObject
 from edgespec_export.checkpoint.weights import Tensor, Weights, missing_tensor, read_rows
 
-__all__ = ["TextPart", "text_part"]
+__all__ = ["TextPart", "plain_name", "text_part"]
 
 TEXT = "text_config"
 HEAD = "lm_head.weight"
@@ -51,7 +51,7 @@ class TextPart:
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
-        names = {name: _plain(name) for name in weights.names()}
+        names = {name: plain_name(name) for name in weights.names()}
         self._stored = {plain: name for name, plain in names.items() if plain is not None}
 
     def names(self) -> list[str]:
@@ -72,7 +72,7 @@ class TextPart:
         return self._stored[name]
 
 
-def _plain(name: str) -> str | None:
+def plain_name(name: str) -> str | None:
     """The name in a checkpoint of the text model; None for a tensor of another part."""
     found = _PREFIX.match(name)
     if found is None:

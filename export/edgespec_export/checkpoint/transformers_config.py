@@ -29,7 +29,7 @@ def load_original(kind: Any, source: Source, dtype: torch.dtype) -> Any:
     """
     path, options = _arguments(source.path)
     config = _config(source.path)
-    if source.path.is_dir():
+    if source.path.is_dir() or source.adapter is not None:
         checkpoint = open_checkpoint(source)
         if not checkpoint.is_as_stored:
             return _loaded(kind, checkpoint, config, dtype, source.path)

@@ -1,0 +1,1 @@
+"""Adapters: small changes of a model, trained on their own (LoRA)."""
