@@ -191,6 +191,8 @@ YARN = {
         ({}, {}),
         ({"yarn_beta_fast": 8.0, "yarn_beta_slow": 2.0}, {"beta_fast": 8.0, "beta_slow": 2.0}),
         ({"yarn_ext_factor": 1.0, "yarn_log_multiplier": 0.0, "attn_factor": 1.0}, {}),
+        ({"yarn_attn_factor": 1.138629436}, {}),  # the usual one: OLMo 3
+        ({"yarn_attn_factor": 0.878248856}, {}),  # its reciprocal, of a key that is not read
     ],
 )
 def test_yarn_is_read(path, changes, read):

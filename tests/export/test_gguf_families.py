@@ -7,6 +7,7 @@ it, too; EDGESPEC_CORPUS=all compares those of every architecture.
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,8 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.gguf.gguf_config import gguf_config
+from edgespec_export.checkpoint.gguf.gguf_header import read_gguf_header
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
@@ -63,6 +66,46 @@ def test_weights_and_config_are_those_of_the_checkpoint(model, tmp_path):
         expected = checkpoint.weights.read(name)
         assert found.weights.shape(name) == expected.shape
         np.testing.assert_array_equal(found.weights.read(name), expected, strict=True)
+
+
+STILL = {"attention.scale": None, "embedding_scale": None, "residual_scale": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "expected"),
+    [
+        ("Phi-3 mini", {"attention.sliding_window": 0}, {"sliding_window": None}),
+        ("Phi-3 mini", {"attention.sliding_window": None}, {"sliding_window": None}),
+        (
+            "Phi-3 mini",
+            {"attention.sliding_window": None, "context_length": 4096},
+            {"sliding_window": 2047},
+        ),
+        (
+            "Granite 3.3",
+            STILL,
+            {
+                "attention_multiplier": 0.25,
+                "embedding_multiplier": 1.0,
+                "residual_multiplier": 1.0,
+            },
+        ),
+        ("GLM-Edge", {"rope.dimension_count": None}, {"partial_rotary_factor": 0.5}),
+        ("T5 v1.0", {"decoder_block_count": None}, {"num_decoder_layers": 2}),
+    ],
+)
+def test_what_a_file_leaves_out_is_what_llama_cpp_takes(model, changes, expected, tmp_path):
+    form = FORMS[model]
+    _, _, path = write_both(tmp_path, form, **changes)
+    found = gguf_config(read_gguf_header(path))
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_a_stated_amplitude_of_longrope_is_kept(tmp_path):
+    _, _, path = write_both(tmp_path, FORMS["Phi-4-mini"], **{"rope.scaling.attn_factor": 1.5})
+    scaling = gguf_config(read_gguf_header(path))["rope_scaling"]
+    assert isinstance(scaling, dict)
+    assert scaling["attention_factor"] == 1.5
 
 
 def test_keys_of_a_dense_granite_4_change_nothing(tmp_path):
@@ -135,6 +178,14 @@ def test_logits_are_those_of_transformers(model, tmp_path):
             expected = original(input_ids=torch.tensor([TEXT]), use_cache=False).logits[0, 4:]
     assert np.abs(logits - expected.numpy()).max() <= 1e-4
     assert expected.std() > 0.1
+
+
+@pytest.mark.parametrize("model", FORMS if ALL else ("Granite 3.3", "Phi-4-mini"))
+def test_verify_compares_files_that_transformers_does_not_read(model, tmp_path, caplog):
+    _, _, path = write_both(tmp_path, FORMS[model])
+    caplog.set_level(logging.INFO, logger="edgespec")
+    export_pair(str(path), None, tmp_path / "pair", verify=True, measure=False, threads=1)
+    assert "max |difference|" in caplog.text
 
 
 @pytest.mark.parametrize(

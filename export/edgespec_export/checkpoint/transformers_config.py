@@ -17,17 +17,27 @@ from edgespec_export.checkpoint.sources import Source
 
 __all__ = ["load_original"]
 
+# Model types of GGUF files that transformers reads as edgespec does, but for what `_config` adds.
+# Of others it reads no files, or another window, activation or size.
+_READ_BY_TRANSFORMERS = {"llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "lfm2"}
+
 
 def load_original(kind: Any, source: Source, dtype: torch.dtype) -> Any:
     """The model of a checkpoint folder or a GGUF file, by transformers.
 
     Weights that are not as they are stored are taken from `open_checkpoint`: transformers would
-    need the program that quantized them, and mostly a GPU.
+    need the program that quantized them, and mostly a GPU. So are those of GGUF files that it does
+    not read.
 
     Args:
         kind: a class of transformers with `from_pretrained`, which raises what it likes.
     """
     path, options = _arguments(source.path)
+    if source.path.is_file():
+        stated = gguf_config(read_gguf_header(source.path))
+        if stated["model_type"] not in _READ_BY_TRANSFORMERS:
+            made = AutoConfig.for_model(**{"pad_token_id": None, **stated})
+            return _loaded(kind, open_checkpoint(source), made, dtype, source.path.parent)
     config = _config(source.path)
     if source.path.is_dir() or source.adapter is not None:
         checkpoint = open_checkpoint(source)
