@@ -108,8 +108,10 @@ def test_a_stated_amplitude_of_longrope_is_kept(tmp_path):
     assert scaling["attention_factor"] == 1.5
 
 
-def test_keys_of_a_dense_granite_4_change_nothing(tmp_path):
+@pytest.mark.parametrize("arch", ["granite", "granitehybrid"])
+def test_keys_of_a_dense_granite_4_change_nothing(arch, tmp_path):
     """The converter writes those of state-space layers, which it has none of."""
+    form = replace(FORMS["Granite 3.3"], arch=arch)
     state_space = dict.fromkeys(("conv_kernel", "state_size", "group_count", "inner_size"), 4)
     changes = {
         **{f"ssm.{name}": value for name, value in state_space.items()},
@@ -120,7 +122,7 @@ def test_keys_of_a_dense_granite_4_change_nothing(tmp_path):
         "expert_shared_feed_forward_length": 48,
         "rope.scaling.finetuned": True,
     }
-    _, checkpoint, path = write_both(tmp_path, FORMS["Granite 3.3"], **changes)
+    _, checkpoint, path = write_both(tmp_path, form, **changes)
     assert described(open_checkpoint(Source(path, "model")).config) == described(checkpoint.config)
 
 
@@ -148,6 +150,13 @@ def test_a_t5_whose_file_repeats_the_embedding_is_tied(tmp_path):
     tensors["lm_head.weight"] = tensors["shared.weight"]
     write_gguf(path, FORMS["T5 v1.0"], replace(checkpoint, weights=InMemory(tensors)))
     assert described(open_checkpoint(Source(path, "model")).config) == described(checkpoint.config)
+
+
+def test_a_granite_with_state_space_layers_is_refused(tmp_path):
+    form = replace(FORMS["Granite 3.3"], arch="granitehybrid")
+    _, _, path = write_both(tmp_path, form, **{"attention.head_count_kv": [2, 0, 0]})
+    with pytest.raises(EdgespecError, match="2 of 3 layers are state-space layers"):
+        open_checkpoint(Source(path, "model"))
 
 
 def test_an_encoder_alone_is_called_one(tmp_path):

@@ -34,7 +34,7 @@ def load_original(kind: Any, source: Source, dtype: torch.dtype) -> Any:
     """
     path, options = _arguments(source.path)
     if source.path.is_file():
-        stated = gguf_config(read_gguf_header(source.path))
+        stated: dict[str, Any] = gguf_config(read_gguf_header(source.path))
         if stated["model_type"] not in _READ_BY_TRANSFORMERS:
             made = AutoConfig.for_model(**{"pad_token_id": None, **stated})
             return _loaded(kind, open_checkpoint(source), made, dtype, source.path.parent)

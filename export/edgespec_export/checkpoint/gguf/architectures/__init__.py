@@ -11,7 +11,7 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.architectures.architecture import Architecture
 from edgespec_export.checkpoint.gguf.architectures.gemma import GEMMA, GEMMA2, GEMMA3
 from edgespec_export.checkpoint.gguf.architectures.gpt2 import GPT2
-from edgespec_export.checkpoint.gguf.architectures.granite import GRANITE
+from edgespec_export.checkpoint.gguf.architectures.granite import GRANITE, GRANITE_HYBRID
 from edgespec_export.checkpoint.gguf.architectures.hunyuan import HUNYUAN_DENSE
 from edgespec_export.checkpoint.gguf.architectures.lfm2 import LFM2
 from edgespec_export.checkpoint.gguf.architectures.llama import LLAMA, QWEN2, QWEN3
@@ -32,7 +32,7 @@ __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]
 
 _ALL = (
     *(LLAMA, QWEN2, QWEN3, SMOLLM3, SEED_OSS, ERNIE4_5, ARCEE, MISTRAL3, CHATGLM),
-    *(GRANITE, PHI3, HUNYUAN_DENSE, LFM2, GPT2, T5),
+    *(GRANITE, GRANITE_HYBRID, PHI3, HUNYUAN_DENSE, LFM2, GPT2, T5),
     *(GEMMA, GEMMA2, GEMMA3, OLMO2, EXAONE4),
 )
 ENCODER_ALONE = "t5encoder"
