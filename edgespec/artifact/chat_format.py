@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from edgespec.errors import UsageError, in_checkout
+from edgespec.errors import UsageError, in_checkout, shortened
 
 __all__ = [
     "FIELDS",
@@ -16,6 +17,7 @@ __all__ = [
     "ChatFormat",
     "ChatText",
     "Message",
+    "TemplateOption",
     "check_text",
     "check_unicode",
     "dated",
@@ -90,6 +92,7 @@ class ChatFormat:
             format would, see `kinds_of_text`; "system+user:spaces" after a system prompt only.
         continues: an answer that is last, and is continued, is written as an earlier one.
         reads: fields of messages, among `FIELDS`, that the template reads.
+        options: values that the template reads by name, besides messages and tools.
     """
 
     before: str
@@ -104,6 +107,35 @@ class ChatFormat:
     odd: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     continues: bool = False
+    options: tuple[TemplateOption, ...] = ()
+
+    def with_options(self, values: Mapping[str, object]) -> ChatFormat:
+        """The format with values of the template's options; names that it does not read are passed
+        over.
+
+        Raises:
+            UsageError: what the template makes of a value is not known.
+        """
+        plain = replace(self, options=())
+        changed = [form for form in self._forms(values) if form != plain]
+        if len(changed) > 1:
+            raise UsageError(
+                f"the template options {', '.join(values)} are known one by one without Jinja; "
+                f"give one of them, or {NEEDS_JINJA}"
+            )
+        return changed[0] if changed else plain
+
+    def _forms(self, values: Mapping[str, object]) -> Iterator[ChatFormat]:
+        for option in self.options:
+            if option.name in values:
+                value = values[option.name]
+                form = option.formats.get(json.dumps(value))
+                if form is None:
+                    raise UsageError(
+                        f"the template option {option.name} is {shortened(value)}, which is known "
+                        f"with Jinja only; leave it out, or {NEEDS_JINJA}"
+                    )
+                yield form
 
     def text(
         self,
@@ -207,6 +239,19 @@ class ChatFormat:
             text = text.rpartition(self.hides)[2]
             text = text.lstrip("\n") if self.hides_newlines else text
         return text.strip() if role in self.trims else text
+
+
+@dataclass(frozen=True)
+class TemplateOption:
+    """A value that a chat template reads by name, such as `enable_thinking`.
+
+    Attributes:
+        formats: by the JSON text of a value ("false"), the format with it, whose own `options` are
+            empty. Other values are known with Jinja only.
+    """
+
+    name: str
+    formats: dict[str, ChatFormat]
 
 
 class _Parts:

@@ -166,6 +166,19 @@ class ChatTemplate:
         return name in self.template
 
     @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the values that it reads, besides messages and tools, in order. Jinja's own
+        functions are among them: who gives a value of that name replaces one."""
+        from jinja2 import meta, nodes
+
+        environment = self._compiled.environment
+        tree = environment.parse(self.template)
+        used = {node.name for node in tree.find_all(nodes.Name)}
+        with environment.working():  # constants are computed here
+            names = meta.find_undeclared_variables(tree)
+        return tuple(sorted(names.union(used.intersection(environment.globals)) - {*RESERVED}))
+
+    @cached_property
     def shows_tools(self) -> bool:
         """Whether it writes the tools that it is given."""
         name = "edgespec_tool"

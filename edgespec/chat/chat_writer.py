@@ -131,13 +131,8 @@ class ChatWriter:
             raise UsageError(f"conversations with tools are written by Jinja; {NEEDS_JINJA}")
         if options.begins_answer is False and not options.continues:
             raise UsageError(f"add_generation_prompt=False is known with Jinja only; {NEEDS_JINJA}")
-        named = [n for n in options.template_options if self._source and self._source.names(n)]
-        if named:
-            raise UsageError(
-                f"the template option {named[0]} is known with Jinja only; leave it out, or "
-                f"{NEEDS_JINJA}"
-            )
-        return self._chat_format.text(messages, options.continues)
+        form = self._chat_format.with_options(options.template_options)
+        return form.text(messages, options.continues)
 
     # --- the template ---
 

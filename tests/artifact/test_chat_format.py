@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 
@@ -330,7 +331,7 @@ def test_a_template_of_a_gguf_file_finds_its_special_tokens(tmp_path):
     changes = {"tokenizer.chat_template": template, "tokenizer.ggml.padding_token_id": IM_END}
     path = write_gguf(tmp_path / "x.gguf", changes=changes)
     form = open_checkpoint(Source(path, "label")).chat
-    assert form == ChatFormat(before="<|endoftext|><|im_end|>False", after="")
+    assert replace(form, options=()) == ChatFormat(before="<|endoftext|><|im_end|>False", after="")
 
 
 def test_the_template_file_comes_before_the_settings(tmp_path):

@@ -201,3 +201,54 @@ def test_without_jinja_a_continued_message_is_the_same_or_refused(name):
         assert "install Jinja" in refusal
     else:
         assert text == encoder(name).chat(messages, (), options).text
+
+
+VALUES = {
+    "enable_thinking": [False, True, None, "no"],
+    "thinking": [False, True],
+    "reasoning_effort": ["none", "low", "high", 3],
+    "date_string": ["1 Jan 2030"],
+    "namespace": [1],
+    "unknown": [[1, None]],
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_without_jinja_a_value_of_the_template_is_the_same_or_refused(name):
+    for option, values in VALUES.items():
+        for value in values:
+            options = ChatOptions({option: value, "other": 1})
+            for shape in ("one message", "turns after a system prompt"):
+                text, refusal = by_pieces(name, CONVERSATIONS[shape], options)
+                if text is None:
+                    assert "install Jinja" in refusal, (option, value)
+                else:
+                    assert text == encoder(name).chat(CONVERSATIONS[shape], (), options).text
+
+
+@pytest.mark.parametrize("name", ["qwen 3", "smollm 3", "harmony"])
+def test_without_jinja_thinking_is_known_where_the_template_has_it(name):
+    option, value = (
+        ("reasoning_effort", "high") if name == "harmony" else ("enable_thinking", False)
+    )
+    messages = CONVERSATIONS["one message"]
+    text, refusal = by_pieces(name, messages, ChatOptions({option: value}))
+    assert not refusal
+    assert text != by_pieces(name, messages)[0]
+
+
+def test_without_jinja_two_values_are_known_where_one_of_them_changes_nothing():
+    both = (
+        "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+        "{% if thinking %}T{% endif %}{% if enable_thinking %}E{% endif %}"
+    )
+    writer = ChatWriter(ChatTemplate(both), chat_format(ChatTemplate(both)))
+    writer.template = None
+    for values, text in (
+        ({"thinking": True, "enable_thinking": False}, "<a>T"),
+        ({"thinking": False, "enable_thinking": True}, "<a>E"),
+        ({"thinking": False, "enable_thinking": False}, "<a>"),
+    ):
+        assert writer([user("a")], (), ChatOptions(values)).text == text
+    with pytest.raises(UsageError, match="one by one without Jinja"):
+        writer([user("a")], (), ChatOptions({"thinking": True, "enable_thinking": True}))

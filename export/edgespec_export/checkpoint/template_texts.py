@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from edgespec.artifact.chat_format import FIELDS, ChatFormat
+from edgespec.artifact.chat_format import FIELDS, ChatFormat, TemplateOption
 from edgespec.chat.chat_template import ChatTemplate, TemplateStoppedError
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue, read_json_object
@@ -39,29 +40,43 @@ _THOUGHT = _conversation(_FIRST, f"<think>\n{_REPLY}\n{_THINKING_ENDS}\n\n{_ANSW
 _ALL = _conversation(_FIRST, _ANSWER, _SECOND, _REPLY, _THIRD)
 _A_DAY = datetime(2019, 3, 7, 21, 43, 5)
 
+# Values of options that devices without Jinja may choose.
+_VALUES: Mapping[str, tuple[object, ...]] = {
+    "enable_thinking": (False, True),
+    "thinking": (False, True),
+    "reasoning_effort": ("none", "minimal", "low", "medium", "high"),
+}
+
 _Conversation = list[dict[str, str]]
 
 
 class _Template:
-    """A template's texts of test conversations; None where it refuses one."""
+    """A template's texts of test conversations; None where it refuses one.
 
-    def __init__(self, template: ChatTemplate) -> None:
-        self._template = template
+    Args:
+        options: values that the template is given by name.
+    """
+
+    def __init__(self, template: ChatTemplate, options: Mapping[str, object]) -> None:
+        self.template = template
+        self._options = options
         self._stopped = False
 
     def marked(self, messages: _Conversation) -> str | None:
         """With marks for dates (`ChatFormat`)."""
         return self._rendered(messages, lambda pattern: f"\ue000{pattern}\ue001")
 
-    def dated(self, messages: _Conversation) -> str | None:
+    def dated(self, messages: _Conversation, answers: bool = True) -> str | None:
         """As of a certain day."""
-        return self._rendered(messages, _A_DAY.strftime)
+        return self._rendered(messages, _A_DAY.strftime, answers)
 
-    def _rendered(self, messages: _Conversation, date: Callable[[str], str]) -> str | None:
+    def _rendered(
+        self, messages: _Conversation, date: Callable[[str], str], answers: bool = True
+    ) -> str | None:
         if self._stopped:  # it would take as long again
             return None
         try:
-            return self._template.render(messages, date=date)
+            return self.template.render(messages, answers=answers, options=self._options, date=date)
         except UsageError as error:
             self._stopped = isinstance(error, TemplateStoppedError)
             return None
@@ -78,25 +93,40 @@ def chat_format(template: ChatTemplate) -> ChatFormat | None:
         None if the template cannot render one user message, or if its text does not contain the
         message exactly once, as it is or without the white space around it.
     """
-    texts = _Template(template)
+    form = _format(_Template(template, {}))
+    return None if form is None else replace(form, options=tuple(_options(template)))
+
+
+def _options(template: ChatTemplate) -> Iterator[TemplateOption]:
+    """What the template reads by name, with the formats of values that devices may choose."""
+    for name in template.variables:
+        formats: dict[str, ChatFormat] = {}
+        for value in _VALUES.get(name, ()):
+            form = _format(_Template(template, {name: value}))
+            if form is not None:
+                formats[json.dumps(value)] = form
+        yield TemplateOption(name, formats)
+
+
+def _format(texts: _Template) -> ChatFormat | None:
     single = _around(texts.marked(_conversation(_FIRST)), _FIRST)
     if single is None:
         return None
     before, after = single
-    form = ChatFormat(before, after, reads=_reads(template, texts))
+    form = ChatFormat(before, after, reads=_reads(texts))
     if not _renders(form, [_conversation(_FIRST)], texts):
         return None
     form = _trimming(form, "user", texts)
     form = _with_system(_with_turns(form, texts), texts)
-    return replace(form, odd=tuple(_odd(form, texts)), continues=_continues(form, template))
+    return replace(form, odd=tuple(_odd(form, texts)), continues=_continues(form, texts))
 
 
-def _reads(template: ChatTemplate, texts: _Template) -> tuple[str, ...]:
+def _reads(texts: _Template) -> tuple[str, ...]:
     """The fields of messages that the template reads, besides role and content."""
 
     def changes(field: str) -> bool:
         if field.startswith("tool_"):  # values of other kinds
-            return template.names(field)
+            return texts.template.names(field)
         with_field = ([{**message, field: _REPLY} for message in each] for each in probes)
         return any(
             texts.dated(each) != texts.dated(plain)
@@ -141,18 +171,15 @@ def _with_system(form: ChatFormat, texts: _Template) -> ChatFormat:
     return opened if _renders(opened, probes, texts) else form
 
 
-def _continues(form: ChatFormat, template: ChatTemplate) -> bool:
+def _continues(form: ChatFormat, texts: _Template) -> bool:
     """Whether the format begins a last answer as the template does."""
     if form.between is None:
         return False
     for opened in ([], [] if form.system is None else _after_system(_SYSTEM)):
         probe = [*opened, *_conversation(_FIRST, _ANSWER, _SECOND, _REPLY)]
-        try:
-            text = template.render(probe, answers=False, date=_A_DAY.strftime)
-        except UsageError:
-            return False
+        text = texts.dated(probe, answers=False)
         begun = replace(form, continues=True)
-        if not text.startswith(begun.text(probe, True, _A_DAY.strftime).text):
+        if text is None or not text.startswith(begun.text(probe, True, _A_DAY.strftime).text):
             return False
     return True
 

@@ -116,7 +116,11 @@ test("a drafter without its methods is one sentence", async () => {
     [new OddSeconds(one([], [])), DrafterError, /has the seconds "long"; give a number from 0/],
     [new FailsToBegin(one([], [])), DrafterError, /the drafter FailsToBegin failed \(Error: no file\)/],
     [Object.defineProperty(new Own(one([], [])), "seconds", { get: () => NaN }), DrafterError, /the seconds NaN/],
-    [Object.defineProperty(new Own(one([], [])), "seconds", { get: () => thrower("no clock")([], 0, null!) }), DrafterError, /no clock/],
+    [
+      Object.defineProperty(new Own(one([], [])), "seconds", { get: () => thrower("no clock")([], 0, null!) }),
+      DrafterError,
+      /no clock/,
+    ],
     [{ ...new Own(one([], [])), propose: 3, begin: 3 }, UsageError, /the drafter Object has no method begin/],
   ];
   for (const [draft, kind, reason] of cases) {

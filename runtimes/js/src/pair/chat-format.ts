@@ -23,6 +23,40 @@ export interface ChatText {
   readonly contents: readonly Range[];
 }
 
+/** Values of a chat template by name. */
+export type TemplateOptions = Readonly<Record<string, unknown>>;
+
+/**
+ * The format with values of the template's options; names that it does not read are passed over.
+ *
+ * @throws UsageError: what the template makes of a value is not known here.
+ */
+export function withOptions(format: ChatFormat, values: TemplateOptions): ChatFormat {
+  if (typeof values !== "object" || values === null || Array.isArray(values))
+    throw new UsageError(`chatTemplateKwargs is ${shortened(values)}; give an object, as { enable_thinking: false }`);
+  const { options = [], ...plain } = format;
+  const forms = options
+    .filter(({ name }) => Object.hasOwn(values, name) && values[name] !== undefined)
+    .map(({ name, formats }) => {
+      const written = JSON.stringify(values[name]);
+      if (typeof written === "string" && Object.hasOwn(formats, written)) return formats[written]!;
+      throw new UsageError(
+        `the template option ${name} is ${shortened(values[name])}, which only the model's own template knows; leave it out, or ask from Python`,
+      );
+    });
+  const changed = forms.filter((form) => !isSame(form, plain));
+  if (changed.length > 1)
+    throw new UsageError(
+      `the template options ${Object.keys(values).join(", ")} are known one by one here; give one of them, or ask from Python`,
+    );
+  return changed[0] ?? plain;
+}
+
+function isSame({ options: _, ...form }: ChatFormat, plain: ChatFormat): boolean {
+  const written = (format: ChatFormat) => JSON.stringify(Object.entries(format).sort(([a], [b]) => (a < b ? -1 : 1)));
+  return written(form) === written(plain);
+}
+
 /**
  * The text of a conversation that a model is to continue.
  *

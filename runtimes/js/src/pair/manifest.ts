@@ -70,6 +70,15 @@ export interface ChatFormat {
   readonly reads?: readonly string[];
   /** An answer that is last, and is continued, is written as an earlier one. */
   readonly continues?: boolean;
+  /** Values that the template reads by name, besides messages and tools. */
+  readonly options?: readonly TemplateOption[];
+}
+
+/** A value that a chat template reads by name, such as `enable_thinking`. */
+export interface TemplateOption {
+  readonly name: string;
+  /** By the JSON text of a value ("false"), the format with it. Others only the template itself knows. */
+  readonly formats: Readonly<Record<string, ChatFormat>>;
 }
 
 /** The target's own settings for generating text; null where it names none. */

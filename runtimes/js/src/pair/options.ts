@@ -49,6 +49,8 @@ export interface GenerationOptions extends Partial<Sampling> {
   readonly logprobs?: boolean;
   /** Put the model's own chat format around a prompt that is a text. */
   readonly chat?: boolean;
+  /** Values of the model's chat template by name, such as { enable_thinking: false }. */
+  readonly chatTemplateKwargs?: Readonly<Record<string, unknown>>;
   /** Of a translation model that is told its languages (`manifest.languages`); the checkpoint's own by default. */
   readonly sourceLanguage?: string;
   readonly targetLanguage?: string;

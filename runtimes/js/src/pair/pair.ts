@@ -19,6 +19,7 @@ import { OwnDrafter } from "../drafters/own-drafter.js";
 import type { Vocabulary } from "../drafters/vocabulary-map.js";
 import { BusyError, DisposedError, NotRowInvariantError, shortened, UsageError } from "../errors.js";
 import { Chat, type ChatOptions } from "./chat.js";
+import type { TemplateOptions } from "./chat-format.js";
 import { type Generation, newStats } from "./generation.js";
 import type { GraphModel } from "./graph-model.js";
 import { GrowingText, stopStrings } from "./growing-text.js";
@@ -97,7 +98,7 @@ export class Pair {
     checkMaxNewTokens(maxNewTokens);
     const sampling = samplingOf(options);
     const kind = this.#draftKind(options.draft ?? true);
-    const encoded = this.#encoder.encode(prompt, options.chat ?? false);
+    const encoded = this.#encoder.encode(prompt, options.chat ?? false, options.chatTemplateKwargs);
     const isText = typeof prompt === "string" && encoded.isContinued;
     const given = { ...encoded, tokens: fromSource(encoded.tokens, isText, manifest.languages, options) };
     const assistantSpans = rowInvariance?.is_row_invariant ? given.assistantSpans : null;
@@ -152,8 +153,8 @@ export class Pair {
   }
 
   /** The token ids of a prompt, in the model's chat format if asked for. */
-  encode(prompt: PromptInput, chat = false): readonly number[] {
-    return this.#encoder.encode(prompt, chat).tokens;
+  encode(prompt: PromptInput, chat = false, chatTemplateKwargs: TemplateOptions = {}): readonly number[] {
+    return this.#encoder.encode(prompt, chat, chatTemplateKwargs).tokens;
   }
 
   /** The text of tokens, without special tokens. */

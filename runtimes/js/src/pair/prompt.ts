@@ -2,7 +2,7 @@
 
 import type { Range } from "../core/model.js";
 import { shortened, UsageError } from "../errors.js";
-import { chatText, checkText, type ChatText } from "./chat-format.js";
+import { chatText, checkText, withOptions, type ChatText, type TemplateOptions } from "./chat-format.js";
 import type { ChatFormat } from "./manifest.js";
 import type { Message, PromptInput } from "./options.js";
 import type { ControlToken, TextCodec } from "./tokenizer.js";
@@ -41,14 +41,15 @@ export class PromptEncoder {
 
   /**
    * @param chat put the chat format around a text. Messages always have it, token ids never.
+   * @param options values of the chat template by name.
    * @throws UsageError: it is something else, empty or no Unicode, or the model does not chat.
    */
-  encode(given: PromptInput, chat: boolean): Prompt {
+  encode(given: PromptInput, chat: boolean, options: TemplateOptions = {}): Prompt {
     if (typeof given === "string") {
       checkText(given, "the prompt");
       if (!chat) return { tokens: this.codec.encode(given, true), assistantSpans: null, isContinued: true };
       return {
-        tokens: this.#conversation([{ role: "user", content: given }]).tokens,
+        tokens: this.#conversation([{ role: "user", content: given }], options).tokens,
         assistantSpans: null,
         isContinued: false,
       };
@@ -56,17 +57,17 @@ export class PromptEncoder {
     if (!Array.isArray(given))
       throw new UsageError(`the prompt is ${shortened(given)}; give text, token ids, or chat messages`);
     if (given.length === 0) throw new UsageError("the prompt is empty; give at least one token");
-    if (given.some((part) => typeof part === "object")) return this.#conversation(given as Message[]);
+    if (given.some((part) => typeof part === "object")) return this.#conversation(given as Message[], options);
     const wrong: unknown = given.find((token) => !Number.isInteger(token));
     if (wrong !== undefined) throw new UsageError(`the prompt holds ${shortened(wrong)}; give one text, or token ids`);
     return { tokens: given as number[], assistantSpans: null, isContinued: true };
   }
 
-  #conversation(messages: readonly Message[]): Prompt {
+  #conversation(messages: readonly Message[], options: TemplateOptions): Prompt {
     if (this.chatFormat === null) {
       throw new UsageError("this model has no chat format; give it a plain text (no messages, no chat: true)");
     }
-    const chat = chatText(this.chatFormat, messages);
+    const chat = chatText(withOptions(this.chatFormat, options), messages);
     const { tokens, spans } = this.#encodeChat(chat);
     return {
       tokens,
