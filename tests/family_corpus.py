@@ -107,6 +107,23 @@ LFM3 = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
     },
 }
+QWEN35 = {
+    **{"head_dim": 32, "attn_output_gate": True, "full_attention_interval": 2},
+    **{"layer_types": ["linear_attention", "full_attention", "linear_attention"]},
+    **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_conv_kernel_dim": 4},
+    **{"linear_key_head_dim": 16, "linear_value_head_dim": 16, "mamba_ssm_dtype": "float32"},
+    **{"mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False, "mlp_only_layers": []},
+    "rope_parameters": {
+        **{"rope_type": "default", "rope_theta": 10000000, "partial_rotary_factor": 0.25},
+        **{"mrope_interleaved": True, "mrope_section": [2, 1, 1]},
+    },
+}
+QWEN35_VISION = {
+    **{"depth": 1, "num_heads": 2, "num_position_embeddings": 16, "out_hidden_size": 64},
+    **{"hidden_act": "gelu_pytorch_tanh", "in_channels": 3, "deepstack_visual_indexes": []},
+    **{"spatial_merge_size": 2, "temporal_patch_size": 2, "patch_size": 16, "hidden_size": 32},
+    "intermediate_size": 64,
+}
 UNSLOTH = {"unsloth_version": "2025.9.1", "unsloth_fixed": True}
 MROPE = {"use_mrope": False, "use_sliding_window": False, "sliding_window": 64}
 HUNYUAN = {
@@ -291,6 +308,7 @@ CASES = (
         "lfm3",
         {**HEAD, "layer_types": ["conv", "full_attention", "sliding_attention"], **LFM3},
     ),
+    Case("Qwen3.5, its text model alone", "qwen3_5_text", QWEN35),
     Case("T5 v1.0", "t5", {}, T5),
     Case("T5 v1.1, flan-T5", "t5", {"feed_forward_proj": "gated-gelu"}, T5),
     Case("mT5, ByT5", "mt5", {"tie_word_embeddings": False}, T5, default=True),
@@ -366,6 +384,17 @@ CASES = (
             vision={"num_key_value_heads": 1, "layer_types": ["conv"]},
             image_token_id=10,
         ),
+    ),
+    Case(
+        "Qwen3.5 0.8B, 2B, 4B, 9B",
+        "qwen3_5_text",
+        {**QWEN35, "tie_word_embeddings": True},
+        wrapper={
+            **{"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5"},
+            **{"image_token_id": 10, "vision_config": {**QWEN35_VISION, "model_type": "qwen3_5"}},
+            "tie_word_embeddings": True,
+        },
+        default=True,
     ),
     Case(
         "LFM2-VL",

@@ -20,15 +20,18 @@ __all__ = [
     "FEATURE_FUSION",
     "FUSED_STATES",
     "HIDDEN",
+    "KEPT_LENGTH",
     "LAYOUTS",
     "LOGITS",
     "LOG_MEL",
     "MAX_ROWS",
     "OUTPUT_MODE",
     "PAST_LENGTH",
+    "RECENT_ROWS",
     "SKIP",
     "SOURCES",
     "SPARE_POSITIONS",
+    "STATE_LENGTH",
     "TOKENS",
     "TOP_K",
     "TOP_LOGITS",
@@ -42,7 +45,9 @@ __all__ = [
     "layer_buffers",
     "past_names",
     "present_names",
+    "recent_rows_names",
     "scale_name",
+    "state_names",
 ]
 
 # Graphs of a variant. A decoder-only model has no encoder; only an EAGLE head or a block draft has
@@ -88,6 +93,14 @@ BLOCK = "block"  # in the decoder's metadata: how many tokens one call drafts
 CONFIDENCE = "confidence"
 
 
+# A model with recurrent layers. int64 [1] each: of how many positions the states that a call takes
+# are made, and of how many those that it returns: state_length ≤ past_length, and
+# state_length ≤ kept_length ≤ past_length + m (docs/decisions/0045-states.md).
+STATE_LENGTH = "state_length"
+KEPT_LENGTH = "kept_length"
+# Positions whose inputs a recurrent layer keeps, so that states can be made of them again.
+RECENT_ROWS = 64
+
 # Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token.
 MAX_ROWS = 17
 
@@ -127,6 +140,25 @@ def cross_names(layer: int) -> tuple[str, str]:
     Outputs of the encoder, inputs of the decoder: computed once for each source.
     """
     return f"cross_key.{layer}", f"cross_value.{layer}"
+
+
+def state_names(layer: int) -> tuple[str, str]:
+    """A recurrent layer's state, float32 [numbers], as input and as output.
+
+    `layer` counts recurrent layers. The two are different memory.
+    """
+    return f"past_state.{layer}", f"present_state.{layer}"
+
+
+def recent_rows_names(layer: int) -> tuple[str, str]:
+    """The inputs of a recurrent layer at its latest positions: float32 [1, RECENT_ROWS, width],
+    that of a position at the position modulo `RECENT_ROWS`; as input and as output.
+
+    Both are bound to the same memory. A call reads positions state_length … past_length - 1 and
+    writes positions max(past_length, kept_length) … past_length + m - 1: state_length and the last
+    one that it writes must be less than `RECENT_ROWS` apart.
+    """
+    return f"past_rows.{layer}", f"present_rows.{layer}"
 
 
 @dataclass(frozen=True)

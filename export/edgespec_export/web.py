@@ -68,6 +68,10 @@ def check_model(model_type: object) -> None:
         raise EdgespecError(
             "a Whisper is not known to run in a browser; export it without --for web"
         )
+    if model_type == "qwen3_5_text":
+        raise EdgespecError(
+            "JavaScript does not keep the states of Qwen3.5's layers; export it without --for web"
+        )
 
 
 def check_estimate(models: Sequence[tuple[int, str]]) -> None:

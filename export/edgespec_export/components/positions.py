@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,24 @@ __all__ = [
     "QueryFactors",
     "RelativeBias",
     "Rotary",
+    "StateLengths",
     "decoder_positions",
     "first_key_bias",
     "relative_buckets",
     "requested_rows",
 ]
+
+
+class StateLengths(NamedTuple):
+    """Of how many positions recurrent layers' states are made, int64 [1] each.
+
+    Attributes:
+        state: those that a call takes.
+        kept: those that it returns.
+    """
+
+    state: ir.Value
+    kept: ir.Value
 
 
 class Positions:
@@ -38,6 +52,7 @@ class Positions:
         layouts: int64 [described, 3], where the last rows of the call stand (`graph_io.LAYOUTS`).
         sources: int64 [described, 2], which part of a source they see (`graph_io.SOURCES`).
         queries: int64 [m], the position of each row: past, past + 1, … and those of layouts.
+        states: of a model with recurrent layers; None of others.
     """
 
     def __init__(
@@ -47,8 +62,10 @@ class Positions:
         past: ir.Value,
         layouts: ir.Value,
         sources: ir.Value | None = None,
+        states: StateLengths | None = None,
     ) -> None:
         self.past = past
+        self.states = states
         self.layouts = layouts
         self.sources = sources
         self.count = g.op.Shape(tokens)
@@ -68,16 +85,22 @@ NO_SOURCES = np.zeros((0, 2), np.int64)
 
 
 def decoder_positions(
-    g: Graph, *, layouts: bool, sources: bool = False
+    g: Graph, *, layouts: bool, sources: bool = False, states: bool = False
 ) -> tuple[ir.Value, Positions]:
     """The inputs of every decoder graph: the tokens of a call and their positions.
 
     Args:
         layouts: the graph's attention supports them.
         sources: the graph attends to a source.
+        states: it has recurrent layers, which know no layouts.
     """
     tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
     past = g.input(graph_io.PAST_LENGTH, np.int64, [1])
+    if states:
+        names = graph_io.STATE_LENGTH, graph_io.KEPT_LENGTH
+        lengths = StateLengths(*(g.input(name, np.int64, [1]) for name in names))
+        none = g.constant(NO_LAYOUTS, np.int64)
+        return tokens, Positions(g, tokens, past, none, states=lengths)
     if not layouts:
         return tokens, Positions(g, tokens, past, g.constant(NO_LAYOUTS, np.int64))
     described = g.default_input(graph_io.LAYOUTS, NO_LAYOUTS, np.int64, ["described", 3])

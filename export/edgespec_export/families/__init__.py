@@ -37,6 +37,7 @@ from edgespec_export.families.llama_like.norms_after import NormsAfter
 from edgespec_export.families.llama_like.phi3 import Phi3
 from edgespec_export.families.llama_like.renamed import RenamedLlama
 from edgespec_export.families.llama_like.smollm3 import SmolLM3
+from edgespec_export.families.qwen35.qwen35 import Qwen35
 from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.families.t5 import T5
 from edgespec_export.families.umt5 import UMT5
@@ -71,6 +72,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Gpt2,
     Lfm2,
     Lfm3,
+    Qwen35,
     Bart,
     MBart,
     Marian,

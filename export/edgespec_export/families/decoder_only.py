@@ -35,6 +35,7 @@ class DecoderOnly(Family):
     Attributes:
         positions: how many the graphs can tell apart: the model's, up to `MAX_POSITIONS`.
         knows_layouts: all that its graph keeps of a row is kept where a layout says.
+        is_recurrent: some of its layers have states.
         logit_cap: of the logits' tanh; None if they have no cap.
         read_layers: the layers whose output the graph shows to an EAGLE head, counted from 1.
     """
@@ -42,6 +43,7 @@ class DecoderOnly(Family):
     transformers_class: ClassVar[str | None] = "AutoModelForCausalLM"
 
     knows_layouts: ClassVar[bool] = True
+    is_recurrent: ClassVar[bool] = False
 
     positions: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     logit_cap: float | None = None
@@ -98,7 +100,9 @@ class DecoderOnly(Family):
     def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         """Emits the decoder graph."""
         tokens, positions = decoder_positions(
-            g, layouts=self.knows_layouts and attention.supports_layouts
+            g,
+            layouts=self.knows_layouts and attention.supports_layouts,
+            states=self.is_recurrent,
         )
         x = self.embedding(g, tokens, positions, number_format)
         inputs = self.layer_inputs(g, tokens, x, number_format)

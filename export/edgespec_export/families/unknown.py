@@ -12,7 +12,6 @@ __all__ = ["unknown_type"]
 _NORMS_AFTER = "norms after the blocks"
 _STATES = "state-space layers"
 _EXPERTS = "mixtures of experts"
-_LINEAR = "gated linear attention"
 _PARALLEL = "layer norms with partly rotated heads"
 # The family that comes nearest, and what its blocks lack.
 MISSING: dict[str, tuple[str, str]] = {
@@ -41,10 +40,10 @@ MISSING: dict[str, tuple[str, str]] = {
     "phi": ("phi3", _PARALLEL),
     "phimoe": ("phi3", _EXPERTS),
     "qwen2_moe": ("qwen2", _EXPERTS),
-    "qwen3_5": ("qwen3", _LINEAR),
-    "qwen3_5_text": ("qwen3", _LINEAR),
+    "qwen3_5_moe": ("qwen3_5_text", _EXPERTS),
+    "qwen3_5_moe_text": ("qwen3_5_text", _EXPERTS),
     "qwen3_moe": ("qwen3", _EXPERTS),
-    "qwen3_next": ("qwen3", _LINEAR),
+    "qwen3_next": ("qwen3_5_text", _EXPERTS),
     "stablelm": ("llama", _PARALLEL),
     "t5gemma": ("gemma3_text", "an encoder"),
     "t5gemma2": ("gemma3_text", "an encoder"),

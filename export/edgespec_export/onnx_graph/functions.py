@@ -22,12 +22,17 @@ from edgespec_export.onnx_graph.operator_table import DOMAIN, OPERATORS
 __all__ = ["DOMAIN", "Body", "Function"]
 
 
+# A turn of a loop, see `Body.loop`.
+LoopStep = Callable[["Body", ir.Value, Sequence[ir.Value]], tuple[Sequence[ir.Value], ir.Value]]
+
+
 class Body(Nodes):
     """The body of a function under construction."""
 
     def __init__(self, attributes: Mapping[str, ir.Attr]) -> None:
         super().__init__()
         self._attributes = attributes
+        self._loops = 0
 
     def constant(self, values: npt.ArrayLike, dtype: npt.DTypeLike) -> ir.Value:
         return self.op.Constant(value=ir.tensor(np.array(values, dtype)))
@@ -68,6 +73,44 @@ class Body(Nodes):
         return self._tape.op_multi_out(
             function.name, inputs, given, num_outputs=function.outputs, domain=DOMAIN
         )
+
+    def loop(
+        self, count: ir.Value, carried: Sequence[ir.Value], ranks: Sequence[int], step: LoopStep
+    ) -> tuple[Sequence[ir.Value], ir.Value]:
+        """Emits `step` as a loop: what it carries after `count` turns, and a row of each turn.
+
+        Args:
+            count: int64 scalar, turns.
+            carried: float32 before the first turn; each keeps its shape, of so many axes.
+            step: emits a turn, from its number (int64 scalar) and what is carried; returns what is
+                carried to the next turn, and the turn's row [n].
+
+        Returns:
+            What is carried after the last turn, and the rows [count, n] ([0] of no turn).
+        """
+        self._loops += 1
+        body, name = Body(self._attributes), f"loop.{self._loops}"
+        number = ir.val(f"{name}.turn", dtype=ir.DataType.INT64, shape=[])
+        condition = ir.val(f"{name}.go_on", dtype=ir.DataType.BOOL, shape=[])
+        before = [
+            ir.val(f"{name}.carried.{index}", dtype=ir.DataType.FLOAT, shape=[None] * rank)
+            for index, rank in enumerate(ranks)
+        ]
+        after, row = step(body, number, before)
+        outputs = [body.op.Identity(condition), *after, row]
+        graph = body.graph([number, condition, *before], outputs)
+        graph.name = name
+        # A loop's body sees the values around it: none of its own may have the name of one.
+        made = [value for node in graph for value in node.outputs]
+        for index, value in enumerate(made):
+            value.name = f"{name}.{index}"
+        results = self._standard(
+            "Loop",
+            [count, self.constant(True, np.bool_), *carried],
+            {"body": graph},
+            outputs=len(carried) + 1,
+        )
+        return results[:-1], results[-1]
 
     def graph(self, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> ir.Graph:
         opsets = OPSETS | {DOMAIN: 1}

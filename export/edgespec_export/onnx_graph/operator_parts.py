@@ -13,6 +13,9 @@ The symbols in shapes:
     q_width, kv_width: heads · size, kv_heads · size
     capacity: positions that the cache holds; keys: positions up to this call's last one
     source: positions of the encoder
+    channels, taps: of a convolution over positions; v_heads, v_width: value heads, their numbers
+    state, recent, row: numbers of a recurrent layer's state; positions whose inputs it keeps; their
+    numbers
     logit_rows, token_rows, probability_rows: m or 0; top: tokens returned for each row
 """
 
@@ -30,6 +33,8 @@ __all__ = [
     "CALL",
     "CHOICE",
     "CLOSING",
+    "DELTA_ROWS",
+    "DELTA_STATE",
     "ENCODER_BIAS",
     "ENCODINGS",
     "FLOAT16_WEIGHTS",
@@ -255,3 +260,28 @@ CACHES = {
 # The same, only read: another layer has written this call's positions too.
 KEPT_CACHES = {name: Part(f"Kept{cache.name}", cache.inputs) for name, cache in CACHES.items()}
 KEPT_WINDOW = Part("KeptWindow", attributes=(WINDOW,))
+
+# --- Recurrent layers -----------------------------------------------------------------------------
+
+DELTA_ROWS = Part(
+    "DeltaRows",
+    (
+        _floats("qkv", "m", "channels"),
+        _floats("write", "m", "v_heads"),
+        _floats("forget", "m", "v_heads"),
+        _floats("convolution", "taps", "channels"),
+        _floats("decay", "v_heads"),
+        _floats("forget_bias", "v_heads"),
+    ),
+    (_floats("y", "m", "v_width"),),
+    tuple(map(_count, ("k_heads", "v_heads", "key_size", "value_size"))),
+)
+DELTA_STATE = Part(
+    "DeltaState",
+    (
+        _floats("past_state", "state"),
+        _floats("past_rows", 1, "recent", "row"),
+        *(_integers(f"{name}_length", 1) for name in ("state", "past", "kept")),
+    ),
+    (_floats("present_state", "state"), _floats("present_rows", 1, "recent", "row")),
+)

@@ -152,12 +152,18 @@ def _attention() -> Iterator[Operator]:
     yield Operator("EncoderAttention", "EncoderAttention", encoder)
 
 
+def _recurrent() -> Iterator[Operator]:
+    """Operators that carry a state from position to position."""
+    yield Operator("GatedDelta", None, (parts.DELTA_ROWS, parts.DELTA_STATE))
+
+
 OPERATORS = {
     operator.name: operator
     for operators in (
         _row_operators(),
         _table_operators(),
         _attention(),
+        _recurrent(),
         *(each.products() for each in WEIGHT_FORMATS),
         *(each.fused_blocks() for each in WEIGHT_FORMATS),
     )

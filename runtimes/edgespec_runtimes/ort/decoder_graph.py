@@ -9,6 +9,7 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io
 from edgespec.device.device import CPU, Device
 from edgespec.errors import EdgespecError
+from edgespec_runtimes.ort.recurrent_states import recurrent_layers
 from edgespec_runtimes.ort.session import count_operators, open_session
 
 __all__ = ["DecoderGraph"]
@@ -30,6 +31,7 @@ class DecoderGraph:
         optional_inputs: names of inputs that may be left out.
         state_widths: widths of the hidden states that the graph takes or returns, by their names in
             `graph_io`.
+        recurrent_layers: those that keep states.
         metadata: what the graph's file says about it.
     """
 
@@ -37,6 +39,7 @@ class DecoderGraph:
         self.session = open_session(folder / file, device)
         self.operators = _operators_taken(self.session, file, device)
         self.optional_inputs = {value.name for value in self.session.get_overridable_initializers()}
+        self.recurrent_layers = recurrent_layers(self.session)
         self.metadata: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
         values = [*self.session.get_inputs(), *self.session.get_outputs()]
         self.state_widths: dict[str, int] = {

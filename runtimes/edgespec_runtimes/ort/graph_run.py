@@ -12,6 +12,7 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io
 from edgespec.artifact.graph_io import Buffer
 from edgespec.core.model import Candidate, TopTokens
+from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
 
 __all__ = ["BlockRun", "GraphRun", "LogitsRun", "RunMemory", "TopTokensRun"]
 
@@ -29,6 +30,7 @@ class RunMemory:
         logits: float32 [most rows, vocab_size], the output of all calls with that few rows. What a
             call returns is therefore valid until the next call.
         has_sources: rows may see parts of a source.
+        states: of recurrent layers; None without such.
     """
 
     session: ort.InferenceSession
@@ -36,6 +38,7 @@ class RunMemory:
     state_widths: Mapping[str, int]
     logits: npt.NDArray[np.float32]
     has_sources: bool
+    states: RecurrentStates | None = None
 
 
 class GraphRun:
@@ -79,6 +82,14 @@ class GraphRun:
         for buffer, array in memory.cache.items():
             self._bind_input(buffer.past, array)
             self._bind_output(buffer.present, array)
+        if memory.states is not None:
+            self._state_length, self._kept_length = (np.zeros(1, np.int64) for _ in range(2))
+            self._bind_input(graph_io.STATE_LENGTH, self._state_length)
+            self._bind_input(graph_io.KEPT_LENGTH, self._kept_length)
+            for number, array in enumerate(memory.states.rows):
+                past, present = graph_io.recent_rows_names(number)
+                self._bind_input(past, array)
+                self._bind_output(present, array)
         for name, array in self.states.items():
             bind = self._bind_input if name == graph_io.FUSED_STATES else self._bind_output
             bind(name, array)
@@ -107,6 +118,16 @@ class GraphRun:
             self.sources[:] = sources
         most = int(self.layouts[:, 1].max()) + 1  # positions of the longest sequence
         self._past_length[0] = max(0, most - len(self.tokens))
+
+    def set_step(self, step: Step) -> None:
+        """Sets which states the call takes, and which it returns."""
+        self._state_length[0], self._kept_length[0] = step.source.length, step.kept
+        for number, (taken, made) in enumerate(
+            zip(step.source.arrays, step.target.arrays, strict=True)
+        ):
+            past, present = graph_io.state_names(number)
+            self._bind_input(past, taken)
+            self._bind_output(present, made)
 
     def set_cross_attention(self, cross: Mapping[str, ort.OrtValue]) -> None:
         """Binds a source's cross-attention keys and values, unless they are bound already."""

@@ -19,6 +19,7 @@ from edgespec_runtimes.ort.cache_memory import (
 )
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.graph_run import BlockRun, GraphRun, LogitsRun, RunMemory, TopTokensRun
+from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtDecoder"]
@@ -42,6 +43,7 @@ class OrtDecoder:
 
     Attributes:
         cache: its memory.
+        states: of recurrent layers; None if the graph has none.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class OrtDecoder:
         self._session = graph.session
         self._rows = rows
         self.cache = _allocated(exported, variant, positions)
+        self.states = RecurrentStates(graph.recurrent_layers) if graph.recurrent_layers else None
         self._memory = RunMemory(
             graph.session,
             self.cache.arrays,
             graph.state_widths,
             lazy_zeros((rows, exported.vocab_size), np.float32),
             has_sources=graph_io.SOURCES in graph.optional_inputs,
+            states=self.states,
         )
         self._calls: dict[tuple[type[GraphRun], tuple[int, ...]], GraphRun] = {}
 
@@ -90,9 +94,19 @@ class OrtDecoder:
             self._calls[kind, key] = made
         return made
 
-    def run(self, call: GraphRun) -> None:
-        """Runs a call: fills its output and writes its positions into the cache."""
+    def run(self, call: GraphRun, step: Step | None = None) -> None:
+        """Runs a call: fills its output and writes its positions into the cache.
+
+        Args:
+            step: of recurrent layers' states.
+        """
+        if self.states is None or step is None:
+            self._session.run_with_iobinding(call.binding)
+            return
+        call.set_step(step)
+        self.states.begin(step)
         self._session.run_with_iobinding(call.binding)
+        self.states.end(step)
 
 
 def _allocated(exported: Exported, variant: str, positions: int) -> CacheMemory:

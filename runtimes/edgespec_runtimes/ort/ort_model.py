@@ -6,7 +6,7 @@ import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from edgespec_runtimes.ort.prefill import (
     plan_prefill,
     reusable_length,
 )
+from edgespec_runtimes.ort.recurrent_states import Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["ModelOptions", "OrtModel"]
@@ -251,13 +252,43 @@ class OrtModel(CachedSequence):
         self._run(call, tokens, candidates)
         return call
 
+    def rewind(self, length: int) -> None:
+        """Forgets every position from `length` on."""
+        super().rewind(length)
+        if self._decoder.states is not None:
+            self._decoder.states.rewind(length)
+
+    def _state_step(self, rows: int, count: int) -> Step | None:
+        """How a call takes the states of recurrent layers; None without such.
+
+        Where a rewind went further back than they are kept, positions are computed once more, by
+        the calls that computed them before: they have the same bits.
+        """
+        states = self._decoder.states
+        if states is None:
+            return None
+        step = states.step(self.length, rows, count)
+        if step is not None:
+            return step
+        start = states.restart(self.length)
+        again = self._cached[start:]
+        del self._cached[start:]
+        plan = [*(None for _ in self._cached), *(position.call for position in again)]
+        while again:
+            end = min(call_end(self.length, plan, self._max_rows or 1) - self.length, len(again))
+            self._logits([cast(int, position.key) for position in again[:end]], prefill=True)
+            self._cached += again[:end]
+            again = again[end:]
+        return self._state_step(rows, count)
+
     def _run(self, call: GraphRun, tokens: Sequence[int], candidates: Sequence[Candidate]) -> None:
+        step = self._state_step(len(call.tokens), len(tokens))
         call.set_tokens(tokens, candidates, self.length)
         call.set_cross_attention(self._cross)
         self._set_states(call, len(tokens))
         began = time.perf_counter()
         with as_edgespec_errors():
-            self._decoder.run(call)
+            self._decoder.run(call, step)
         self.seconds += time.perf_counter() - began
         self._store_states(call, len(tokens) + len(candidates))
         self._candidates = [

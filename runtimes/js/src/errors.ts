@@ -94,6 +94,17 @@ export class SpeechPairError extends EdgespecError {
   }
 }
 
+/** A model of the pair has recurrent layers, whose states only Python keeps. */
+export class RecurrentPairError extends EdgespecError {
+  override readonly name: string = "RecurrentPairError";
+
+  constructor(folder: string, family: string) {
+    super(
+      `${folder} has a model with recurrent layers (${shortened(family)}), which JavaScript does not run; use Python: edgespec generate`,
+    );
+  }
+}
+
 /** The manifest, or a table, is damaged or was changed. */
 export class DamagedError extends EdgespecError {
   override readonly name: string = "DamagedError";

@@ -22,6 +22,7 @@ from edgespec_export.onnx_graph.graph import Graph
 __all__ = [
     "CrossAttention",
     "EncoderAttention",
+    "GatedAttention",
     "GatedHeads",
     "NormedAfterRotation",
     "NormedRows",
@@ -156,6 +157,25 @@ class ScaledQueries:
         assert context.positions is not None, "an encoder has no cache"
         scaled = g.op.Mul(q, self.factors.emit(g, context.positions))
         return SelfAttention(self.layer, self.heads).emit(g, [scaled, k, v], context)
+
+
+@dataclass(frozen=True)
+class GatedAttention:
+    """Causal self-attention whose result has a gate for each number (Qwen3.5).
+
+    Its inputs are queries, keys, values and the gate [m, count · size].
+    """
+
+    attention: SelfAttention
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        q, k, v = self.attention.widths
+        return (q, k, v, q)
+
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
+        *rows, gate = inputs
+        return g.op.Mul(self.attention.emit(g, rows, context), g.op.Sigmoid(gate))
 
 
 @dataclass(frozen=True)

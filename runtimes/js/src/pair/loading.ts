@@ -3,7 +3,7 @@
 import { type Costs, estimatedCosts, type TargetSize } from "../core/cost-model.js";
 import type { CommonTokens } from "../drafters/token-intersection.js";
 import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
-import { AbortedError, DamagedError, shortened, SpeechPairError, UsageError } from "../errors.js";
+import { AbortedError, DamagedError, RecurrentPairError, shortened, SpeechPairError, UsageError } from "../errors.js";
 import type { Folder, Host } from "../host.js";
 import { MEASURED_CAPACITY } from "../invariance/measure.js";
 import { rowInvarianceHere } from "../invariance/invariance.js";
@@ -28,6 +28,7 @@ import { RoundClock } from "./round-clock.js";
 import { TextCodec } from "./tokenizer.js";
 
 const SPEECH = "whisper"; // the family of speech models
+const RECURRENT = "qwen3_5"; // the family whose layers keep states
 const EAGLE = "eagle"; // the family of EAGLE heads
 const SHARED_ENCODER = "shared_encoder"; // the family of drafts that read their target's encoder
 const BLOCK = "block"; // the family of block drafts
@@ -43,13 +44,16 @@ interface Choice {
 /**
  * Opens a pair; adapters call it.
  *
- * @throws NotAPairError, FolderVersionError, SpeechPairError, DamagedError, FileMissingError, FileChangedError: the folder
- *   is not whole. UsageError: an option is out of range. RuntimeError, OutOfMemoryError: it cannot be run
- *   here. AbortedError: by its signal.
+ * @throws NotAPairError, FolderVersionError, SpeechPairError, RecurrentPairError, DamagedError, FileMissingError,
+ *   FileChangedError: the folder is not whole, or not for JavaScript. UsageError: an option is out of range.
+ *   RuntimeError, OutOfMemoryError: it cannot be run here. AbortedError: by its signal.
  */
 export async function openPair(host: Host, folder: Folder, options: LoadOptions = {}): Promise<Pair> {
   const manifest = await readManifest(folder, options.signal);
   if (manifest.target.family === SPEECH) throw new SpeechPairError(folder.name);
+  for (const model of [manifest.target, manifest.draft]) {
+    if (model?.family === RECURRENT) throw new RecurrentPairError(folder.name, model.family);
+  }
   const choice = chosen(manifest, options);
   await folder.prepare(recordsOf(folder, manifest, filesOf(choice)), options);
   const opened: Sessions[] = [];
