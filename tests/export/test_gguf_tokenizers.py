@@ -87,8 +87,12 @@ def charsmap(model):
 
 def unigram_keys(model, pads=128, **settings):
     extra = [(f"[PAD{index}]", UNUSED) for index in range(pads)]
-    settings = {"add_space_prefix": True, "remove_extra_whitespaces": True, **settings}
-    return metadata_of(model, "t5", extra, precompiled_charsmap=charsmap(model), **settings)
+    usual = {
+        "add_space_prefix": True,
+        "remove_extra_whitespaces": True,
+        "precompiled_charsmap": charsmap(model),
+    }
+    return metadata_of(model, "t5", extra, **{**usual, **settings})
 
 
 def test_a_unigram_tokenizer_gives_the_ids_of_sentencepiece(t5, tmp_path):
@@ -112,6 +116,8 @@ def test_the_blanks_of_a_t5_stand_where_its_unused_tokens_are(pads, extra, t5, t
         ({"remove_extra_whitespaces": False}, "remove_extra_whitespaces is switched off"),
         ({"scores": [0.0]}, "lacks the scores of its "),
         ({"unknown_token_id": 999}, "its unknown token 999 none of them"),
+        ({"precompiled_charsmap": [255] * 40}, "is corrupt"),
+        ({"precompiled_charsmap": [8, 0, 0, 0, *[255] * 8]}, "is corrupt"),
     ],
 )
 def test_a_unigram_tokenizer_with_other_settings_is_refused(settings, words, t5, tmp_path):

@@ -8,6 +8,9 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from edgespec.errors import EdgespecError, one_line, shortened
+from edgespec.pair.foreign.quiet_panics import quiet_panics
+from edgespec.pair.foreign.tokenizer_trial import try_texts
+from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS, Rules, byte_level
 from edgespec_export.checkpoint.gguf.gguf_sentencepiece import SPACE, sentencepiece_parts
@@ -57,14 +60,16 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
             f"a space before texts): {WAY_OUT}"
         )
     try:
-        tokenizer = Tokenizer.from_str(json.dumps({"version": "1.0", **parts}))
-    except EdgespecError:
-        raise
-    except Exception as error:  # the library raises bare Exceptions
+        with quiet_panics():
+            tokenizer = Tokenizer.from_str(json.dumps({"version": "1.0", **parts}))
+            try_texts(tokenizer)
+    except BaseException as error:
+        if not is_tokenizer_error(error):
+            raise
         reason = one_line(error)
         raise EdgespecError(
             f"{header.path}: its vocabulary and merges do not fit ({reason}): {WAY_OUT}"
-        ) from error
+        ) from None
     _add_ends(tokenizer, header, rules)
     return tokenizer
 

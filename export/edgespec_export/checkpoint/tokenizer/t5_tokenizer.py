@@ -7,7 +7,10 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, one_line
+from edgespec.pair.foreign.quiet_panics import quiet_panics
+from edgespec.pair.foreign.tokenizer_trial import try_texts
+from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.tokenizer.sentencepiece_model import (
     CONTROL,
     UNKNOWN,
@@ -49,13 +52,20 @@ def unigram_tokenizer(model: SentencePieceModel, extra_ids: int) -> Tokenizer:
     vocabulary += [(token, 0.0) for token in extra]
     fallback = model.has_byte_fallback
     try:
-        tokenizer = Tokenizer(Unigram(vocabulary, unk_id=model.unknown_id, byte_fallback=fallback))
-        if (normalizer := model.normalizer()) is not None:
-            tokenizer.normalizer = normalizer
-    except Exception as error:  # the library raises bare Exceptions
-        raise EdgespecError(f"{model.path}: is corrupt ({error}): download it again") from error
-    _set_spaces(tokenizer, fallback)
-    _add_special(tokenizer, model, extra)
+        with quiet_panics():
+            tokenizer = Tokenizer(
+                Unigram(vocabulary, unk_id=model.unknown_id, byte_fallback=fallback)
+            )
+            if (normalizer := model.normalizer()) is not None:
+                tokenizer.normalizer = normalizer
+            _set_spaces(tokenizer, fallback)
+            _add_special(tokenizer, model, extra)
+            try_texts(tokenizer)
+    except BaseException as error:
+        if not is_tokenizer_error(error):
+            raise
+        reason = one_line(error)
+        raise EdgespecError(f"{model.path}: is corrupt ({reason}): download it again") from None
     return tokenizer
 
 
