@@ -32,6 +32,7 @@ __all__ = [
     "SOURCES",
     "SPARE_POSITIONS",
     "STATE_LENGTH",
+    "TARGET_LAYERS",
     "TOKENS",
     "TOP_K",
     "TOP_LOGITS",
@@ -89,6 +90,9 @@ HIDDEN = "hidden"  # float32 [m, width]: the head's own estimate of the next fus
 # the token and the state of the row before them. Default: 0.
 AHEAD = "ahead"
 BLOCK = "block"  # in the decoder's metadata: how many tokens one call drafts
+# In the metadata of a decoder that reads its target's cache: the layers there that are its layers
+# 0, 1, …, with commas between them.
+TARGET_LAYERS = "target_layers"
 # float32 [m, 1]: probability that a row's token is accepted if those drafted before it are.
 CONFIDENCE = "confidence"
 

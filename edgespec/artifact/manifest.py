@@ -52,7 +52,8 @@ VOCABULARY = "draft_vocabulary.json"
 # in "weights-2.data", "weights-3.data", …
 WEIGHTS = "weights.data"
 BLOCK = "block"  # the family of block drafts
-READING = ("eagle", BLOCK)  # families of drafts that read their target's hidden states
+ASSISTANT = "gemma4_assistant"  # the family of drafts that attend to their target's cache
+READING = ("eagle", BLOCK, ASSISTANT)  # families of drafts that read their target's hidden states
 SPEECH_FAMILY = "whisper"  # its models read sound, and have a speech format
 SHARED_ENCODER = "shared_encoder"  # the family of drafts that read their target's encoder
 
@@ -182,6 +183,11 @@ class Exported:
     def shares_encoder(self) -> bool:
         """A draft that reads its target's encoder, so that it runs with its target only."""
         return self.family == SHARED_ENCODER
+
+    @property
+    def reads_target_cache(self) -> bool:
+        """A draft without a cache, which attends to its target's."""
+        return self.family == ASSISTANT
 
     @property
     def is_block_draft(self) -> bool:

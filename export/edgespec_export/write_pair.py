@@ -45,7 +45,7 @@ def write_pair(
     if target.template is not None:
         write_json(dataclasses.asdict(target.template), folder / CHAT_TEMPLATE)
     exported = writer.write(target, family, "target", target_formats, cache_formats)
-    exported_draft = _written_draft(paired, writer, draft_formats) if paired else None
+    exported_draft = _written_draft(paired, writer, draft_formats, cache_formats)
     for journal in folder.rglob("*.journal"):
         journal.unlink()
     return Manifest(
@@ -64,8 +64,18 @@ def write_pair(
     )
 
 
-def _written_draft(draft: PairedDraft, writer: ModelWriter, formats: Sequence[str]) -> Exported:
-    exported = writer.write(draft.checkpoint, draft.family, "draft", formats, ["fp32"])
+def _written_draft(
+    draft: PairedDraft | None, writer: ModelWriter, formats: Sequence[str], caches: Sequence[str]
+) -> Exported | None:
+    """The draft, if there is one. Its own cache is small, so it is in float32.
+
+    Args:
+        caches: formats of the target's.
+    """
+    if draft is None:
+        return None
+    own = caches if draft.family.reads_target_cache else ["fp32"]
+    exported = writer.write(draft.checkpoint, draft.family, "draft", formats, own)
     if draft.tokens is None:
         return exported
     listed = Path("draft") / VOCABULARY

@@ -51,6 +51,7 @@ def open_model(
     if not (exported.is_eagle_head or exported.shares_encoder):
         model = OrtSpeech if exported.is_speech else OrtModel
         return model(folder, exported, variant, **options)
+    from edgespec_runtimes.ort.reading.ort_assistant import OrtAssistant
     from edgespec_runtimes.ort.reading.ort_block import OrtBlock
     from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle
     from edgespec_runtimes.ort.reading.ort_shared_encoder import OrtSharedEncoder
@@ -58,7 +59,9 @@ def open_model(
     if not isinstance(target, OrtModel):
         raise EdgespecError(f"{exported.source} reads its target's hidden states; open it with one")
     if exported.shares_encoder:
-        draft: type[OrtSharedEncoder | OrtEagle] = OrtSharedEncoder
+        draft: type[OrtSharedEncoder | OrtEagle | OrtAssistant] = OrtSharedEncoder
+    elif exported.reads_target_cache:
+        draft = OrtAssistant
     else:
         draft = OrtBlock if exported.is_block_draft else OrtEagle
     return draft(folder, exported, variant, target, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,6 +79,12 @@ class Positions:
         in_line = g.op.Range(start, line_end, g.constant(1, np.int64))
         described = g.op.Gather(layouts, g.constant(1, np.int64), axis=1)
         self.queries = g.op.Concat(in_line, described, axis=0)
+
+    def later(self, g: Graph, steps: int) -> Positions:
+        """The same rows, so many positions later in the sequence."""
+        moved = copy(self)
+        moved.queries = g.op.Add(self.queries, g.constant(steps, np.int64))
+        return moved
 
 
 NO_LAYOUTS = np.zeros((0, 3), np.int64)

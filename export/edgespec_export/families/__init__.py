@@ -19,6 +19,7 @@ from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.drafts.block_draft import BlockDraft
 from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
+from edgespec_export.families.drafts.gemma4.assistant import Gemma4Assistant
 from edgespec_export.families.drafts.shared_encoder import SharedEncoder
 from edgespec_export.families.family import Family
 from edgespec_export.families.gemma.gemma2 import Gemma, Gemma2
@@ -81,6 +82,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Eagle,
     Eagle3,
     BlockDraft,
+    Gemma4Assistant,
     SharedEncoder,
     Whisper,
 )

@@ -37,6 +37,7 @@ class DecoderOnly(Family):
         knows_layouts: all that its graph keeps of a row is kept where a layout says.
         is_recurrent: some of its layers have states.
         logit_cap: of the logits' tanh; None if they have no cap.
+        shows_last_state: the graph shows a draft the norm of its last hidden state.
         read_layers: the layers whose output the graph shows to an EAGLE head, counted from 1.
     """
 
@@ -47,6 +48,7 @@ class DecoderOnly(Family):
 
     positions: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     logit_cap: float | None = None
+    shows_last_state: bool = False
     read_layers: tuple[int, ...] = ()
 
     @abstractmethod
@@ -86,7 +88,11 @@ class DecoderOnly(Family):
 
     @property
     def features(self) -> int:
-        return len(self.read_layers) * self.width
+        return self.width if self.shows_last_state else len(self.read_layers) * self.width
+
+    def with_last_state(self) -> Self:
+        """The same model that also outputs the norm of its last hidden state."""
+        return replace(self, shows_last_state=True)
 
     def with_layer_outputs(self, layers: Sequence[int]) -> Self | None:
         if not all(1 <= layer <= self.layers for layer in layers):
@@ -108,7 +114,10 @@ class DecoderOnly(Family):
         inputs = self.layer_inputs(g, tokens, x, number_format)
         after = self.through_layers(g, x, positions, number_format, attention, inputs)
         self.emit_logits(g, after[-1], number_format)
-        if self.read_layers:
+        if self.shows_last_state:
+            last = self.last_norm.emit(g, number_format.unrotated(g, after[-1], self.width))
+            g.output(graph_io.FEATURES, last, np.float32, ["m", self.features])
+        elif self.read_layers:
             parts = [after[n - 1] for n in self.read_layers]
             parts = [number_format.unrotated(g, part, self.width) for part in parts]
             features = g.op.Concat(*parts, axis=1)

@@ -59,6 +59,7 @@ class Family(ABC):
         applied_settings: settings of a generation config that the graphs apply.
         target_inputs: what a draft reads that its target computes, in words; None for a model
             that runs alone.
+        reads_target_cache: a draft without a cache, which reads its target's in whatever format.
         graphs: names of its graphs.
         label: name of the model, for messages.
         input_vocab_size: tokens that a draft reads, where it proposes only `vocab_size` of them.
@@ -80,6 +81,7 @@ class Family(ABC):
     redundant: ClassVar[re.Pattern[str]]
     applied_settings: ClassVar[frozenset[str]] = frozenset()
     target_inputs: ClassVar[str | None] = None
+    reads_target_cache: ClassVar[bool] = False
 
     label: str
     vocab_size: int

@@ -55,6 +55,7 @@ class Graph(Nodes):
         self.metadata: dict[str, str] = {}
         self._inputs: list[ir.Value] = []
         self._outputs: list[ir.Value] = []
+        self._borrowed: dict[str, ir.Value] = {}
         self._initializers: dict[str, ir.Value] = {}
         self._functions: dict[str, ir.Function] = {}
 
@@ -82,8 +83,14 @@ class Graph(Nodes):
         self._outputs.append(value)
 
     def output_of(self, name: str) -> ir.Value:
-        """What the graph returns under a name that was given to `output`."""
+        """What the graph returns under a name that was given to `output`, or what `borrow` has."""
+        if name in self._borrowed:
+            return self._borrowed[name]
         return next(value for value in self._outputs if value.name == name)
+
+    def borrow(self, name: str, value: ir.Value) -> None:
+        """Says that an input is what another graph returned under a name."""
+        self._borrowed[name] = value
 
     def call(self, function: Function, *inputs: ir.Value, **attributes: Any) -> Sequence[ir.Value]:
         """Emits one of edgespec's own operators; all calls in a graph give the same attributes."""

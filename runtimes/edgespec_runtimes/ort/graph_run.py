@@ -72,15 +72,15 @@ class GraphRun:
         self._skip = np.array([skip], np.int64)
         self._cross: Mapping[str, ort.OrtValue] = {}
         self._has_sources = False
-        self._bind_input(graph_io.TOKENS, self.tokens)
-        self._bind_input(graph_io.PAST_LENGTH, self._past_length)
-        self._bind_input(graph_io.SKIP, self._skip)
+        self.bind_input(graph_io.TOKENS, self.tokens)
+        self.bind_input(graph_io.PAST_LENGTH, self._past_length)
+        self.bind_input(graph_io.SKIP, self._skip)
         if described:
-            self._bind_input(graph_io.LAYOUTS, self.layouts)
+            self.bind_input(graph_io.LAYOUTS, self.layouts)
         if len(self.sources):
-            self._bind_input(graph_io.SOURCES, self.sources)
+            self.bind_input(graph_io.SOURCES, self.sources)
         for buffer, array in memory.cache.items():
-            self._bind_input(buffer.past, array)
+            self.bind_input(buffer.past, array)
             self._bind_output(buffer.present, array)
         if memory.states is not None:
             self._state_length, self._kept_length = (np.zeros(1, np.int64) for _ in range(2))
@@ -91,7 +91,7 @@ class GraphRun:
                 self._bind_input(past, array)
                 self._bind_output(present, array)
         for name, array in self.states.items():
-            bind = self._bind_input if name == graph_io.FUSED_STATES else self._bind_output
+            bind = self.bind_input if name == graph_io.FUSED_STATES else self._bind_output
             bind(name, array)
 
     def set_tokens(
@@ -140,10 +140,11 @@ class GraphRun:
         """Binds memory that holds the cross-attention of several sources, once."""
         if not self._has_sources:
             for name, array in cross.items():
-                self._bind_input(name, array)
+                self.bind_input(name, array)
             self._has_sources = True
 
-    def _bind_input(self, name: str, array: npt.NDArray[np.generic]) -> None:
+    def bind_input(self, name: str, array: npt.NDArray[np.generic]) -> None:
+        """Binds memory that the graph reads at each run."""
         self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def _bind_output(self, name: str, array: npt.NDArray[np.generic]) -> None:
@@ -174,7 +175,7 @@ class BlockRun(LogitsRun):
     def __init__(self, memory: RunMemory, rows: int, ahead: int) -> None:
         super().__init__(memory, rows, described=0, skip=0)
         self._ahead = np.array([ahead], np.int64)
-        self._bind_input(graph_io.AHEAD, self._ahead)
+        self.bind_input(graph_io.AHEAD, self._ahead)
 
 
 class TopTokensRun(GraphRun):
@@ -189,7 +190,7 @@ class TopTokensRun(GraphRun):
         self._tokens = np.empty(shape, np.int64)
         self._logits = np.empty(shape, np.float32)
         self._probabilities = np.empty(shape, np.float32) if probabilities else None
-        self._bind_input(graph_io.OUTPUT_MODE, self._output_mode)
+        self.bind_input(graph_io.OUTPUT_MODE, self._output_mode)
         self._bind_output(graph_io.TOP_TOKENS, self._tokens)
         self._bind_output(graph_io.TOP_LOGITS, self._logits)
         if self._probabilities is not None:

@@ -58,6 +58,10 @@ class Attention(ABC):
         cache that `cached` has added to the graph."""
 
     @abstractmethod
+    def borrowed(self, g: Graph, heads: Heads, layer: int) -> None:
+        """Adds a layer of another model's cache to the graph, which `kept` then attends to."""
+
+    @abstractmethod
     def cross(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
     ) -> ir.Value:

@@ -70,6 +70,9 @@ class CompressedCache(Attention):
     ) -> ir.Value:
         return self._cached.kept(g, q, heads, layer, positions)
 
+    def borrowed(self, g: Graph, heads: Heads, layer: int) -> None:
+        self._cached.borrowed(g, heads, layer)
+
     def cross(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
     ) -> ir.Value:

@@ -62,6 +62,10 @@ class Fused(Attention):
         (out,) = g.call(function, *inputs, **_attributes(heads), window=window)
         return out
 
+    def borrowed(self, g: Graph, heads: Heads, layer: int) -> None:
+        for b in self._buffers(heads, layer):
+            g.borrow(b.present, g.input(b.past, b.dtype, cache_shape(heads, b.width)))
+
     def _buffers(self, heads: Heads, layer: int) -> list[graph_io.Buffer]:
         """In the order of the functions' inputs: keys, values, then their scales."""
         shape = graph_io.LayerShape(heads.kv_count, heads.size)

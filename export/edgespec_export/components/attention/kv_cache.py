@@ -66,6 +66,10 @@ class Cache(Protocol):
         """What `extended` has returned for a buffer of another layer."""
         ...
 
+    def borrowed(self, g: Graph, buffer: Buffer) -> None:
+        """Adds a buffer of another model to the graph, for `kept`."""
+        ...
+
     def gathered(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
     ) -> ir.Value:
@@ -85,6 +89,9 @@ class FullCache:
     def kept(self, g: Graph, buffer: Buffer, positions: Positions) -> CachedRows:
         return CachedRows(_valid(g, g.output_of(buffer.present), positions))
 
+    def borrowed(self, g: Graph, buffer: Buffer) -> None:
+        g.borrow(buffer.present, g.input(buffer.past, np.float32, buffer.shape))
+
     def gathered(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
     ) -> ir.Value:
@@ -103,6 +110,9 @@ class HalfCache:
     def kept(self, g: Graph, buffer: Buffer, positions: Positions) -> CachedRows:
         valid = _valid(g, g.output_of(buffer.present), positions)
         return CachedRows(g.op.Cast(valid, to=ir.DataType.FLOAT))
+
+    def borrowed(self, g: Graph, buffer: Buffer) -> None:
+        g.borrow(buffer.present, g.input(buffer.past, np.float16, buffer.shape))
 
     def gathered(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
@@ -138,6 +148,11 @@ class Int8Cache:
             g.op.Gather(whole, slots, axis=2) for whole in self._rounded(g, buffer, rows, positions)
         )
         return g.op.Mul(g.op.Cast(codes, to=ir.DataType.FLOAT), scales)
+
+    def borrowed(self, g: Graph, buffer: Buffer) -> None:
+        g.borrow(buffer.present, g.input(buffer.past, np.int8, buffer.shape))
+        past, present = (graph_io.scale_name(name) for name in (buffer.past, buffer.present))
+        g.borrow(present, g.input(past, np.float32, (*buffer.shape[:-1], 1)))
 
     def _rounded(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions

@@ -63,6 +63,10 @@ class Standard(Attention):
         bias = _mask(g, _seen(g, positions, heads.window))
         return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
 
+    def borrowed(self, g: Graph, heads: Heads, layer: int) -> None:
+        for buffer in _buffers(heads, layer):
+            self.cache.borrowed(g, buffer)
+
     def cross(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
     ) -> ir.Value:

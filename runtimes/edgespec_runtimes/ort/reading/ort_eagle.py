@@ -21,7 +21,7 @@ from edgespec_runtimes.ort.reading.eagle_batch import EagleBatch
 from edgespec_runtimes.ort.reading.eagle_positions import EaglePositions
 from edgespec_runtimes.ort.session import open_session
 
-__all__ = ["OrtEagle"]
+__all__ = ["OrtEagle", "checked_features"]
 
 
 class OrtEagle(OrtModel):
@@ -48,7 +48,7 @@ class OrtEagle(OrtModel):
         fusion = exported.variants[variant].graphs[graph_io.FEATURE_FUSION]
         self._fusion = open_session(folder / fusion, self._device)
         self._target = target
-        self._target_features = _checked_features(target, exported)
+        self._target_features = checked_features(target, exported)
         self._width: int = self._fusion.get_outputs()[0].shape[1]
         self._head = EaglePositions(self._width)
 
@@ -93,7 +93,7 @@ class OrtEagle(OrtModel):
         return np.asarray(states)
 
 
-def _checked_features(target: OrtModel, exported: Exported) -> npt.NDArray[np.float32]:
+def checked_features(target: OrtModel, exported: Exported) -> npt.NDArray[np.float32]:
     """The target's features.
 
     Raises:

@@ -11,6 +11,10 @@ from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_
 from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
 from edgespec_export.families import Family, family_of
 from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
+from edgespec_export.families.drafts.gemma4.assistant_checkpoint import (
+    assistant_config,
+    open_assistant,
+)
 
 __all__ = ["open_checkpoints"]
 
@@ -33,9 +37,17 @@ def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
             f"{target.label} is a draft that reads its target's hidden states (an EAGLE-3 head), "
             "so it cannot be a target"
         )
+    if assistant_config(target) is not None:
+        raise EdgespecError(
+            f"{target.label} is a draft that reads its target's keys and values (an assistant), so "
+            "it cannot be a target"
+        )
     opened = open_checkpoint(target)
     if draft is None:
         return [opened]
+    assistant = assistant_config(draft)
+    if assistant is not None:
+        return [opened, open_assistant(draft, assistant, opened)]
     config = _head_config(draft)
     if config is None:
         return [opened, open_checkpoint(draft)]
