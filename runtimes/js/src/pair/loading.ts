@@ -31,7 +31,11 @@ const SPEECH = "whisper"; // the family of speech models
 const RECURRENT = "qwen3_5"; // the family whose layers keep states
 const EAGLE = "eagle"; // the family of EAGLE heads
 const SHARED_ENCODER = "shared_encoder"; // the family of drafts that read their target's encoder
-const BLOCK = "block"; // the family of block drafts
+// Families of drafts that only Python runs.
+const PYTHON_ONLY: Readonly<Record<string, string>> = {
+  block: "a block draft",
+  gemma4_assistant: "an assistant that reads its target's cache",
+};
 
 /** What of a folder is opened. */
 interface Choice {
@@ -67,9 +71,10 @@ export async function openPair(host: Host, folder: Folder, options: LoadOptions 
 
 function chosen(manifest: Manifest, options: LoadOptions): Choice {
   const { target, draft } = manifest;
-  if (draft?.family === BLOCK) {
+  const kind = draft && PYTHON_ONLY[draft.family];
+  if (kind) {
     throw new UsageError(
-      "the pair's draft is a block draft, which JavaScript does not run; export it with another draft or without one",
+      `the pair's draft is ${kind}, which JavaScript does not run; export it with another draft or without one`,
     );
   }
   return {
