@@ -157,7 +157,7 @@ def test_another_name_of_an_activation_is_the_same(name, usual):
     ("model_type", "words"),
     [
         ("glm4", "nearest family, glm, lacks norms after the blocks"),
-        ("gemma4_text", "nearest family, gemma3_text, lacks embeddings for each layer"),
+        ("gemma3n_text", "nearest family, gemma3_text, lacks embeddings for each layer"),
         ("qwen3_moe", "mixtures of experts"),
         ("llama5", r"nearest in name: llama\); it exports arcee, bart, "),
         ("zzz", "does not export; it exports arcee, bart, "),
