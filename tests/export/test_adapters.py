@@ -194,6 +194,17 @@ def test_the_export_is_the_model_of_these_weights(base, tmp_path):
     assert pair.generate(prompt, max_new_tokens=24, temperature=0, gamma=4).token_ids == alone
 
 
+def test_a_chat_template_beside_an_adapter_is_the_models(base, tmp_path):
+    write_adapter(base, tmp_path / "lora", ATTENTION)
+    assert open_checkpoint(resolve(str(base), str(tmp_path / "lora"))).template is None
+    template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}</s>{% endfor %}"
+    (tmp_path / "lora" / "chat_template.jinja").write_text(template)
+    checkpoint = open_checkpoint(resolve(str(base), str(tmp_path / "lora")))
+    assert checkpoint.template is not None
+    assert checkpoint.template.template == template
+    assert checkpoint.chat is not None
+
+
 def test_a_pair_in_the_cache_is_of_its_adapter(base, tmp_path, monkeypatch):
     from edgespec.cli.exporting import export_request
     from edgespec.cli.pair_cache import cached_folder

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from functools import partial
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import edgespec
 from checkpoints import byte_tokenizer, write_llama
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -205,15 +207,27 @@ def test_the_text_model_of_a_wrapper_is_dequantized(plain, tmp_path):
 # --- the model -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["gptq, act-order", "bitsandbytes nf4, nested"])
+EXPORTED = LAYOUTS if os.environ.get("EDGESPEC_CORPUS") == "all" else ["gptq, act-order"]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
 def test_the_export_is_the_model_of_these_numbers(name, plain, tmp_path):
     expected = write_quantized(plain, tmp_path / "q", LAYOUTS[name])
     out = tmp_path / "pair"
-    exported = export_pair(str(tmp_path / "q"), None, out, measure=False, threads=1).target
+    formats = ["fp32", "int4"]
+    exported = export_pair(
+        *(str(tmp_path / "q"), None, out), target_formats=formats, measure=False, threads=1
+    ).target
     model = open_model(out, exported, "fp32", min_rows=2)
     reference = write_plain(plain, tmp_path / "p", expected)
     assert differences(reference, exported, model)["decoder"] <= 1e-5
     assert differences(tmp_path / "q", exported, model)["decoder"] <= 1e-5  # as --verify does
+    prompt = list(range(40, 60)) * 3
+    for variant in formats:
+        pair = edgespec.load(out, target_format=variant, threads=1)
+        options = {"max_new_tokens": 24, "temperature": 0}
+        alone = pair.generate(prompt, draft=False, **options).token_ids
+        assert pair.generate(prompt, gamma=4, **options).token_ids == alone
 
 
 # --- what is refused -----------------------------------------------------------------------------

@@ -93,6 +93,9 @@ def test_a_quantized_source_names_its_method_and_the_way_out(settings, method, t
         ("model.layers.0.mlp.up_proj.weight_scale_inv", "fp8"),
         ("model.layers.0.mlp.up_proj.weight.absmax", "bitsandbytes"),
         ("model.layers.0.mlp.up_proj.scales", "MLX"),
+        ("model.layers.0.mlp.up_proj._weight_qdata", "torchao"),
+        ("model.layers.0.mlp.up_proj.weight._data", "quanto"),
+        ("model.layers.0.mlp.up_proj.W_q", "hqq"),
     ],
 )
 def test_quantized_tensors_are_known_without_a_key(name, method, tmp_path):

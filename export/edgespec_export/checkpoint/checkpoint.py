@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +42,7 @@ from edgespec_export.checkpoint.weights import Weights
 __all__ = ["Checkpoint", "open_checkpoint", "open_weights"]
 
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
+_log = logging.getLogger("edgespec")
 WINDOW_POSITIONS = 1500  # of a Whisper: a window of 30 s in steps of 20 ms
 _TORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # Config keys that count layers, by the names of all families.
@@ -100,8 +102,7 @@ def open_checkpoint(source: Source) -> Checkpoint:
     _check_layer_counts(checkpoint)
     if source.adapter is None or checkpoint.refusal is not None:
         return checkpoint
-    weights = merged(source.adapter, checkpoint.weights, source.label)
-    return replace(checkpoint, weights=weights, is_as_stored=False)
+    return _with_adapter(checkpoint, source.adapter)
 
 
 def open_weights(folder: Path) -> Weights:
@@ -191,6 +192,24 @@ def _dequantized(
         return dequantized(folder, config, weights, label), None
     except EdgespecError as error:  # said after an unknown family, which no other file would help
         return weights, error
+
+
+def _with_adapter(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
+    """The checkpoint with an adapter merged into it, and with the chat template that it was trained
+    on, if it has one."""
+    weights = merged(folder, checkpoint.weights, checkpoint.label)
+    checkpoint = replace(checkpoint, weights=weights, is_as_stored=False)
+    template = usable_template(folder_template(folder))
+    if template is None:
+        return checkpoint
+    _log.info("%s: with the chat template of the adapter", checkpoint.label)
+    ends = [*checkpoint.eos_token_ids, turn_end(template, checkpoint.tokenizer)]
+    return replace(
+        checkpoint,
+        chat=chat_format(template),
+        template=template,
+        eos_token_ids=_within(ends, checkpoint.config, checkpoint.label),
+    )
 
 
 def _within(ends: list[int | None], config: JsonObject, label: str) -> tuple[int, ...]:

@@ -110,6 +110,7 @@ def _in_order(grids: Sequence[OnGrid | None], rows: Sequence[int], anew: Rounded
         if grid is not None:
             parts.append(grid.rounded)
             continue
-        parts.append(Rounded(*(part[start : start + count] for part in anew)))
+        at = slice(start, start + count)
+        parts.append(Rounded(anew.codes[at], anew.scale[at], anew.minimum[at]))
         start += count
     return joined(parts)

@@ -89,7 +89,7 @@ def _error(columns: Double, scale: Double, minimum: Double) -> Double:
     codes = to_codes(columns, scale[..., None], minimum[..., None])
     weights = codes * scale[..., None] + minimum[..., None]
     moved = np.abs(weights - columns)
-    return np.where(weights.astype(np.float32) == columns, 0, moved).max(axis=-1)
+    return np.asarray(np.where(weights.astype(np.float32) == columns, 0, moved).max(axis=-1))
 
 
 def _divided(columns: Double, low: Double, high: Double) -> tuple[Double, Double] | None:
@@ -122,4 +122,4 @@ def _steps(differences: Double) -> Double:
     unit = np.where(np.isinf(unit), 1, unit)
     counted = differences / unit
     counted = np.where(counted.max(axis=1, keepdims=True) > WHOLE, counted != 0, counted)
-    return np.gcd.reduce(counted.astype(np.int64), axis=1) * unit[:, 0]
+    return np.asarray(np.gcd.reduce(counted.astype(np.int64), axis=1) * unit[:, 0])

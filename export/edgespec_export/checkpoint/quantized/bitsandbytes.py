@@ -123,7 +123,7 @@ class _Nested:
 
     def of(self, stored: npt.NDArray[Any]) -> Float:
         scales = self.largest[np.arange(stored.size) // self.block]
-        return self.table[stored] * scales + self.offset
+        return np.asarray(self.table[stored] * scales + self.offset)
 
 
 def _four_bits(parts: Parts, name: str, state: str) -> _FourBits:

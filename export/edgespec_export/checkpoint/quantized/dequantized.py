@@ -33,6 +33,9 @@ MARKS = {
     "quant_map": "bitsandbytes",
     "scales": MLX,
     "blocks": "mxfp4",
+    "qdata": "torchao",
+    "W_q": "hqq",
+    "data": "quanto",
 }
 _MARK = re.compile(rf".*[._]({'|'.join(MARKS)})")
 
