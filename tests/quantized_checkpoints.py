@@ -73,8 +73,11 @@ def packed(codes: np.ndarray, bits: int, dtype: Any = np.int32) -> np.ndarray:
     return np.array(rows, np.uint32).view(dtype)
 
 
-def scales_of(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    return (rng.uniform(0.5, 2, shape) * 0.02).astype(dtype)
+def scales_of(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, bits: int = 4
+) -> np.ndarray:
+    """Steps, so that weights of any number of bits are about as large."""
+    return (rng.uniform(0.5, 2, shape) * 0.32 / 2**bits).astype(dtype)
 
 
 def awq(rng, out, width, group=32) -> Quantized:
@@ -97,7 +100,7 @@ def gptq(rng, out, width, *, bits=4, group=32, added=1, act_order=False, sym=Fal
     zeros = rng.integers(added, 2**bits, (groups, out))
     if sym:
         zeros[:] = 2 ** (bits - 1)
-    scales = scales_of(rng, zeros.shape, np.float16)
+    scales = scales_of(rng, zeros.shape, np.float16, bits)
     g_idx = np.arange(width) // group
     if act_order:
         g_idx = rng.permutation(g_idx)
@@ -140,7 +143,7 @@ def whole_numbers(rng, out, width, *, zeros=False) -> Quantized:
 def pack_quantized(rng, out, width, *, bits=4, group=32, zeros=False) -> Quantized:
     groups, half = width // group, 2 ** (bits - 1)
     codes = rng.integers(-half, half, (out, width))
-    scales = scales_of(rng, (out, groups), ml_dtypes.bfloat16)
+    scales = scales_of(rng, (out, groups), ml_dtypes.bfloat16, bits)
     middle = np.zeros((out, groups), np.int64)
     parts = {
         "weight_packed": packed(codes + half, bits),
@@ -198,7 +201,7 @@ def eight_bits(rng, out, width) -> Quantized:
 
 def mlx(rng, out, width, *, bits=4, group=32, dtype=np.float16) -> Quantized:
     codes = rng.integers(0, 2**bits, (out, width))
-    scales = scales_of(rng, (out, width // group), dtype)
+    scales = scales_of(rng, (out, width // group), dtype, bits)
     biases = (-scales.astype(np.float32) * rng.uniform(0, 2**bits)).astype(dtype)
     parts = {"weight": packed(codes, bits, np.uint32), "scales": scales, "biases": biases}
     wide = [np.repeat(x.astype(np.float32), group, 1) for x in (scales, biases)]

@@ -183,4 +183,4 @@ def test_a_matrix_that_is_not_in_4_bits_leaves_the_others_alone(plain, tmp_path,
     wanted = [tensors[name] for name in names]
     assert (matrix[:64] == wanted[0]).all()
     assert (matrix[64:] != np.concatenate(wanted[1:])).any()
-    assert np.abs(matrix[64:] - np.concatenate(wanted[1:])).mean() < 0.2  # of a step of 0.3
+    assert np.abs(matrix[64:] - np.concatenate(wanted[1:])).mean() < 0.02  # of a step of about 0.03

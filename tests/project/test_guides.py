@@ -26,6 +26,7 @@ import pytest
 from click.testing import CliRunner
 
 import edgespec
+from adapters import write_adapter
 from checkpoints import write_noisy
 from edgespec.cli.main import main
 from serving import Served
@@ -87,6 +88,7 @@ def shelf(pair_folder, chat_folder, tiny_folder, tiny_checkpoints, tmp_path_fact
         (folder / name).symlink_to(linked)
     shutil.copytree(write_whisper(folder / "w"), folder / "whisper-base")
     write_whisper(folder / "whisper-tiny", noise=0.03)
+    write_adapter(target, folder / "ADAPTER", ["model.layers.0.mlp.down_proj"])
     texts = "The file is open.\n%%\nSave changes?\n"
     for name in ("prompts.txt", "prompt.txt", "my_prompts.txt", "manual.txt", "glossary.txt"):
         (folder / name).write_text(texts)
