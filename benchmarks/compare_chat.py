@@ -1,15 +1,17 @@
-"""edgespec against llama.cpp, ik_llama.cpp, OpenVINO GenAI and onnxruntime-genai, on SmolLM2-135M.
+"""edgespec against five peers, on SmolLM2-135M.
 
     benchmarks/peers/install .peers
     python benchmarks/compare_chat.py build/smollm2 --json benchmarks/results/compare_chat.json
     python benchmarks/compare_chat.py build/smollm2 --prompts benchmarks/prompts/six_kinds.json
     python benchmarks/compare_chat.py build/smollm2 --documents docs/decisions/*.md
 
-Every peer gets the weights that the pair was exported from, in at most as many bits as edgespec's,
-and decodes plainly and with its own speculation. Each way to decode runs in a process of its own,
-with the same number of threads. All get the same token ids and decode greedily. Each prompt's texts
-have the length of the shortest, so all ways generate the same number of tokens. Ways alternate on
-every prompt, and edgespec runs again next to each opponent, so drift of the machine affects both.
+The peers: llama.cpp, ik_llama.cpp, OpenVINO GenAI, onnxruntime-genai, and optimum's models under
+transformers' generation. Every peer gets the weights that the pair was exported from, in at most as
+many bits as edgespec's, and decodes plainly and with its own speculation. Each way to decode runs
+in a process of its own, with the same number of threads. All get the same token ids and decode
+greedily. Each prompt's texts have the length of the shortest, so all ways generate the same number
+of tokens. Ways alternate on every prompt, and edgespec runs again next to each opponent, so drift
+of the machine affects both.
 
 A peer that is not installed gets a row with the reason. A stopped run continues where it stopped.
 """

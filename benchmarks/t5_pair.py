@@ -1,5 +1,6 @@
 """The shipped pair: tokens/s with the draft over tokens/s without, and other libraries.
 
+    benchmarks/peers/install .peers optimum
     python benchmarks/t5_pair.py build/en-de --data ../shared/data/en_de/valid.tsv --json FILE
 
 Greedy, held-out sentences (first column of a TSV). All ways alternate on each sentence, so drift of
@@ -11,16 +12,23 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 import edgespec
 from peers.ctranslate2_model import ctranslate2_model
+from peers.protocol import Peer
 from record import begin, write_result
 
-MODELS = Path(__file__).parents[1] / "models"
+ROOT = Path(__file__).parents[1]
+MODELS, PEERS = ROOT / "models", ROOT / "benchmarks/peers"
 LIMIT = 128
 
 Way = Callable[[str], list[int]]
@@ -92,17 +100,35 @@ def ctranslate2_ways(threads: int) -> dict[str, Way]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pair")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sentences", type=int, default=100)
-    options, record = begin(parser)
-    lines = options.data.read_text(encoding="utf-8").splitlines()[: options.sentences]
-    prompts = [line.split("\t")[0] for line in lines]
-    ways = {**edgespec_ways(options.pair, options.threads), **transformers_ways(options.threads)}
-    if importlib.util.find_spec("ctranslate2"):
-        ways |= ctranslate2_ways(options.threads)
+@contextmanager
+def optimum_ways(python: Path, threads: int) -> Iterator[dict[str, Way]]:
+    """optimum's models on ONNX Runtime under transformers' generation, in its own environment."""
+    tokenizer = Tokenizer.from_file(str(MODELS / "en-de-target/tokenizer.json"))
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+
+        def exported(name: str, *options: str) -> Path:
+            folder = Path(scratch) / "-".join((name, *options))
+            export = [python, PEERS / "optimum_export.py", "text2text-generation"]
+            subprocess.run([*export, MODELS / name, folder, *options], check=True)
+            return folder
+
+        def way(target: Path, *options: str | Path) -> Way:
+            command = [python, PEERS / "optimum_model.py", "seq2seq", target]
+            log = Path(scratch) / "log"
+            peer = Peer([*command, "--threads", str(threads), *options], log)
+            stack.callback(peer.close)
+            return lambda prompt: peer.generate(tokenizer.encode(prompt).ids, LIMIT).tokens
+
+        target, draft = exported("en-de-target"), exported("en-de-draft")
+        yield {
+            "optimum fp32, plain": way(target),
+            "optimum fp32, assistant": way(target, "--assistant", draft),
+            "optimum int8, plain": way(exported("en-de-target", "--int8")),
+        }
+
+
+def measured(ways: dict[str, Way], prompts: list[str]) -> list[dict[str, Any]]:
+    """A row for each way; all alternate on each prompt."""
     seconds = dict.fromkeys(ways, 0.0)
     tokens = dict.fromkeys(ways, 0)
     texts: dict[str, list[list[int]]] = {name: [] for name in ways}
@@ -136,6 +162,29 @@ def main() -> None:
             f"{name:42} {row['tokens_per_second']:7.0f} tokens/s  ×{row['over_own_plain']:.2f}  "
             f"equal texts {row['texts_equal_to_own_plain']}/{len(prompts)}"
         )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pair")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sentences", type=int, default=100)
+    parser.add_argument("--optimum-python", type=Path, default=ROOT / ".peers/optimum/bin/python")
+    options, record = begin(parser)
+    lines = options.data.read_text(encoding="utf-8").splitlines()[: options.sentences]
+    prompts = [line.split("\t")[0] for line in lines]
+    with ExitStack() as stack:
+        ways = {
+            **edgespec_ways(options.pair, options.threads),
+            **transformers_ways(options.threads),
+        }
+        if importlib.util.find_spec("ctranslate2"):
+            ways |= ctranslate2_ways(options.threads)
+        if options.optimum_python.exists():
+            optimum = optimum_ways(options.optimum_python.absolute(), options.threads)
+            ways |= stack.enter_context(optimum)
+        rows = measured(ways, prompts)
     write_result(options, record, rows=rows)
 
 

@@ -3,10 +3,11 @@
     python models.py llama Q8_0 SOURCE.gguf WORK --llama-bin DIR
     python models.py openvino int8 SOURCE.gguf WORK --llama-bin DIR
     python models.py ort-genai int8 SOURCE.gguf WORK
+    python models.py optimum int8 SOURCE.gguf WORK --optimum-python PYTHON
 
 Each uses its vendor's own tools: llama-quantize; OpenVINO GenAI's GGUF reader and NNCF; the builder
-of onnxruntime-genai, on a checkpoint that transformers reads from the GGUF file. Intermediate
-models are stored and used again.
+of onnxruntime-genai and optimum's exporter and quantizer, on a checkpoint that transformers reads
+from the GGUF file. Intermediate models are stored and used again.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+HERE = Path(__file__).parent
 BUILDER_OPTIONS = {"b128": "block_size=128", "last": "prune_lm_head=true"}
 
 
 class Maker:
     """Makes models in folders under `work`, which appear only when they are complete."""
 
-    def __init__(self, source: Path, work: Path, llama_bin: Path | None) -> None:
+    def __init__(
+        self, source: Path, work: Path, llama_bin: Path | None, optimum_python: Path | None
+    ) -> None:
         self.source = source
         self.work = work
         self.llama_bin = llama_bin
+        self.optimum_python = optimum_python
 
     def checkpoint(self) -> Path:
         """A folder with the dequantized weights, saved by transformers."""
@@ -121,6 +126,18 @@ class Maker:
 
         return self._once(self.work / "ort-genai" / weights, make)
 
+    def optimum(self, weights: str) -> Path:
+        """fp32, or int8 as optimum's own tool quantizes it for this processor."""
+
+        def make(folder: Path) -> None:
+            if self.optimum_python is None:
+                raise SystemExit("give --optimum-python, of the environment with optimum-onnx")
+            export = [self.optimum_python, HERE / "optimum_export.py", "text-generation"]
+            extra = ["--int8"] if weights == "int8" else []
+            subprocess.run([*export, self.checkpoint(), folder, *extra], check=True)
+
+        return self._once(self.work / "optimum" / weights, make)
+
     def _once(self, folder: Path, make: Callable[[Path], None]) -> Path:
         if not folder.exists():
             partial = folder.with_name(f"{folder.name}.partial")
@@ -133,14 +150,20 @@ class Maker:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("peer", choices=("llama", "openvino", "ort-genai"))
+    parser.add_argument("peer", choices=("llama", "openvino", "ort-genai", "optimum"))
     parser.add_argument("weights")
     parser.add_argument("source", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("--llama-bin", type=Path)
+    parser.add_argument("--optimum-python", type=Path)
     arguments = parser.parse_args()
-    maker = Maker(arguments.source, arguments.work, arguments.llama_bin)
-    make = {"llama": maker.llama, "openvino": maker.openvino, "ort-genai": maker.ort_genai}
+    maker = Maker(arguments.source, arguments.work, arguments.llama_bin, arguments.optimum_python)
+    make = {
+        "llama": maker.llama,
+        "openvino": maker.openvino,
+        "ort-genai": maker.ort_genai,
+        "optimum": maker.optimum,
+    }
     make[arguments.peer](arguments.weights)
 
 

@@ -2,14 +2,15 @@
 
     python optimum_logits.py FOLDER INPUTS.npz LOGITS.npz
 
-FOLDER is what optimum_export.py wrote. INPUTS has `text`, the decoder's tokens, `first`, how many of
-them the first call has, and for encoder-decoders `source` (tokens) or `sound` [mel_bins, frames].
-LOGITS has `logits` [tokens of the text, vocabulary].
+FOLDER is what optimum_export.py wrote. INPUTS has `text`, the decoder's tokens, `first`, how many
+of them the first call has, and for encoder-decoders `source` (tokens) or `sound` [mel_bins,
+frames]. LOGITS has `logits` [tokens of the text, vocabulary].
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def logits(model: Any, inputs: Mapping[str, Any]) -> np.ndarray:
     if "sound" in inputs:
         encoded["input_features"] = torch.tensor(inputs["sound"])[None]
     rows, past = [], None
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in itertools.pairwise(cuts):
         tokens = text[:, start:stop]
         given = {"decoder_input_ids": tokens, **encoded} if encoded else {"input_ids": tokens}
         if not encoded:

@@ -33,6 +33,10 @@ class Paths:
     def python(self) -> Path:
         return self.peers / "bin/python"
 
+    @property
+    def optimum_python(self) -> Path:
+        return self.peers / "optimum/bin/python"
+
     def model(self, way: Way) -> Path:
         return self.work / MODEL_FOLDERS.get(way.peer, way.peer) / way.weights
 
@@ -54,7 +58,10 @@ class Paths:
         command = [self.python, HERE / "models.py", folder, way.weights, self.source, self.work]
         with log.open("w") as file:
             made = subprocess.run(
-                [*command, "--llama-bin", self.peers / "llama.cpp/bin"],
+                [
+                    *(*command, "--llama-bin", self.peers / "llama.cpp/bin"),
+                    *("--optimum-python", self.optimum_python),
+                ],
                 stdout=file,
                 stderr=subprocess.STDOUT,
             )
@@ -75,6 +82,9 @@ class Paths:
         if way.peer == "openvino":
             pipeline = [self.python, HERE / "openvino_pipeline.py", model, *count]
             return [*pipeline, "--end", str(end), *way.options]
+        if way.peer == "optimum":
+            causal = [self.optimum_python, HERE / "optimum_model.py", "causal", model]
+            return [*causal, *count, *way.options]
         return [self.python, HERE / "ort_genai.py", model, *count, *way.options]
 
 

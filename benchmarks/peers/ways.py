@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-PEERS = ("llama.cpp", "ik_llama.cpp", "openvino", "ort-genai")
+PEERS = ("llama.cpp", "ik_llama.cpp", "openvino", "ort-genai", "optimum")
 DRAFTS = {
     "both": "draft and lookup, γ auto",
     "model": "draft model, γ auto",
@@ -145,6 +145,14 @@ def ort_genai_last(weights: str) -> tuple[Way, ...]:
     return (Way("ort-genai", f"{weights}-last", "plain"),)
 
 
+def optimum(weights: str) -> tuple[Way, ...]:
+    """optimum's model under transformers' generation, plain and with its prompt lookup."""
+    return (
+        Way("optimum", weights, "plain"),
+        Way("optimum", weights, "lookup 5", ("--lookup", "5")),
+    )
+
+
 FOUR_BITS = (
     *llama("Q4_0"),
     *llama("Q4_K_M"),
@@ -166,6 +174,7 @@ CONTESTS = {
             *openvino("Q8_0"),
             *ort_genai("int8"),
             *ort_genai_last("int8"),
+            *optimum("int8"),
         ),
     ),
     "16 bits": Contest(
@@ -179,6 +188,6 @@ CONTESTS = {
             *ort_genai("fp16"),
         ),
     ),
-    "32 bits": Contest("fp32", ort_genai("fp32")),
+    "32 bits": Contest("fp32", (*ort_genai("fp32"), *optimum("fp32"))),
     "4 bits, ours 8": Contest("int8", FOUR_BITS),
 }

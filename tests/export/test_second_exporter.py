@@ -1,8 +1,8 @@
 """Claim: optimum's ONNX exports of a checkpoint give the logits of edgespec's.
 
-Both exporters read the same random checkpoint; both graphs run on ONNX Runtime, in float32, with a
-call of several tokens and calls of one. optimum's exporter asks for an older transformers, so it has
-an environment of its own:
+Both exporters read the same random checkpoint; both graphs run on ONNX Runtime, in float32, with
+a call of several tokens and calls of one. optimum's exporter asks for an older transformers, so it
+has an environment of its own:
 
     benchmarks/peers/install .peers optimum
     EDGESPEC_OPTIMUM=.peers/optimum/bin/python .venv/bin/pytest tests/export/test_second_exporter.py
