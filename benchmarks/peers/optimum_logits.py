@@ -28,6 +28,7 @@ def model_of(inputs: Mapping[str, Any], folder: Path) -> Any:
 
 def logits(model: Any, inputs: Mapping[str, Any]) -> np.ndarray:
     import torch
+    from transformers.modeling_outputs import BaseModelOutput
 
     text = torch.tensor(inputs["text"])[None]
     first = int(inputs["first"])
@@ -35,6 +36,7 @@ def logits(model: Any, inputs: Mapping[str, Any]) -> np.ndarray:
     encoded: dict[str, Any] = {}
     if "source" in inputs:
         encoded["input_ids"] = torch.tensor(inputs["source"])[None]
+        encoded["attention_mask"] = torch.ones_like(encoded["input_ids"])
     if "sound" in inputs:
         encoded["input_features"] = torch.tensor(inputs["sound"])[None]
     rows, past = [], None
@@ -46,7 +48,8 @@ def logits(model: Any, inputs: Mapping[str, Any]) -> np.ndarray:
         output = model(**given, past_key_values=past, use_cache=True)
         past = output.past_key_values
         if encoded:
-            encoded = {**encoded, "encoder_outputs": (output.encoder_last_hidden_state,)}
+            states = BaseModelOutput(last_hidden_state=output.encoder_last_hidden_state)
+            encoded = {**encoded, "encoder_outputs": states}
         rows.append(output.logits[0].numpy())
     return np.concatenate(rows)
 
