@@ -17,7 +17,7 @@ const WAYS = {
   "greedy, draft model, γ 3": { draft: "model", gamma: 3 },
   "sampled, no draft": { draft: false, ...SAMPLING },
   "sampled, draft model, γ 3": { draft: "model", gamma: 3, ...SAMPLING },
-  "sampled, lookup, γ 4": { draft: "lookup", gamma: 4, ...SAMPLING },
+  "sampled, lookup, γ 4": { draft: "ngram", gamma: 4, ...SAMPLING },
 };
 
 const [folder, recorded, out] = process.argv.slice(2);

@@ -179,20 +179,26 @@ def test_drafts_that_read_their_target_equal_edgespecs(of, request):
 
 
 @pytest.mark.parametrize(
-    # Lookup proposes other tokens in JavaScript: only the coupled rule's text is the same then.
-    ("draft", "rule"),
-    [(False, "coupled"), (False, "token"), (False, "block"), ("lookup", "coupled")],
+    # Lookup is another drafter in JavaScript: only the coupled rule's text is the same then.
+    ("draft", "their_draft", "rule"),
+    [
+        (False, False, "coupled"),
+        (False, False, "token"),
+        (False, False, "block"),
+        ("lookup", "ngram", "coupled"),
+    ],
 )
-def test_a_seed_draws_edgespecs_text(chat_folder, draft, rule):
+def test_a_seed_draws_edgespecs_text(chat_folder, draft, their_draft, rule):
     pair = edgespec.load(chat_folder, threads=1)
     prompt = [5, 9, 3, 5, 9, 3, 5, 9]
     sampling = {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.02}
-    common = {"draft": draft, "gamma": 3, "rule": rule}
+    common = {"gamma": 3, "rule": rule}
     ours = [
-        pair.generate(prompt, seed=seed, max_new_tokens=20, **common, **sampling)
+        pair.generate(prompt, seed=seed, max_new_tokens=20, draft=draft, **common, **sampling)
         for seed in range(8)
     ]
     options = {"temperature": 0.8, "topK": 40, "topP": 0.9, "minP": 0.02, **common}
+    options["draft"] = their_draft
     tasks = [(prompt, {"seed": seed, "maxNewTokens": 20, **options}) for seed in range(8)]
     theirs = generated(chat_folder, *tasks)
     assert [text["tokenIds"] for text in theirs] == [text.token_ids for text in ours]
@@ -210,7 +216,7 @@ def test_a_seed_has_edgespecs_text_whatever_drafts(of, request):
     ]
     options = {"maxNewTokens": 24, "temperature": 1.5, "topP": 0.95}
     accepted = 0
-    for draft in [{"draft": False}, {"draft": "lookup"}, {"draft": "model", "gamma": 3}, {}]:
+    for draft in [{"draft": False}, {"draft": "ngram"}, {"draft": "model", "gamma": 3}, {}]:
         tasks = [(prompt, {"seed": seed, **options, **draft}) for seed in range(6)]
         theirs = generated(folder, *tasks)
         assert [text["tokenIds"] for text in theirs] == ours

@@ -15,5 +15,5 @@ export { openPair } from "./pair/loading.js";
 export { Pair } from "./pair/pair.js";
 export { Chat, type ChatOptions, type ChatStream } from "./pair/chat.js";
 export type { Stream } from "./pair/stream.js";
-export { PromptLookup } from "./drafters/prompt-lookup.js";
+export { NgramLookup } from "./drafters/ngram-lookup.js";
 export type { DrafterName } from "./drafters/registry.js";

@@ -86,10 +86,10 @@ const DRAFTERS: Readonly<Record<string, MakeDraft>> = {
   "its arg-max": (q) => modelDraft(q, { process: argMax(SHIPPED) })(),
   "an EAGLE head": (q, target) => modelDraft(q, { model: new ReadingTable(q, target as TableModel) })(),
   "a model with candidates": (q, target, modules) => new WithCandidates(model(q, target, modules)),
-  "prompt lookup": () => new SHIPPED.promptLookup.PromptLookup(2, 1),
+  "n-gram lookup": () => new SHIPPED.ngramLookup.NgramLookup(2, 1),
   "two in turns": (q) =>
     new SHIPPED.alternating.AlternatingDrafter([
-      { draft: new SHIPPED.promptLookup.PromptLookup(2, 1), gamma: adaptive() },
+      { draft: new SHIPPED.ngramLookup.NgramLookup(2, 1), gamma: adaptive() },
       { draft: modelDraft(q)(), gamma: adaptive() },
     ]),
   "one that is mistaken about q": (q, target, modules) => new Mistaken(model(q, target, modules)),

@@ -76,7 +76,7 @@ test(
   forEachPair(SOME_PAIRS, async (p, q, rule) => {
     const draft = () =>
       new SHIPPED.alternating.AlternatingDrafter([
-        { draft: new SHIPPED.promptLookup.PromptLookup(2, 1), gamma: adaptive() },
+        { draft: new SHIPPED.ngramLookup.NgramLookup(2, 1), gamma: adaptive() },
         { draft: modelDraft(q)(), gamma: adaptive() },
       ]);
     assert.deepEqual(await walked(p, draft, { rule }), targetDistribution(p));
@@ -108,9 +108,9 @@ test(
 );
 
 test(
-  "text has the target's distribution when the draft is prompt lookup",
+  "text has the target's distribution when the draft is n-gram lookup",
   forEachPair(Object.keys(PAIRS), async (p, _, rule) => {
-    const draft = () => new SHIPPED.promptLookup.PromptLookup(2, 1);
+    const draft = () => new SHIPPED.ngramLookup.NgramLookup(2, 1);
     assert.deepEqual(await walked(p, draft, { rule }), targetDistribution(p));
   }),
 );

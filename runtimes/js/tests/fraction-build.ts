@@ -30,7 +30,7 @@ export interface Modules {
   readonly controller: typeof import("../src/core/controller.js");
   readonly costs: typeof import("../src/core/cost-model.js");
   readonly modelDrafter: typeof import("../src/drafters/model-drafter.js");
-  readonly promptLookup: typeof import("../src/drafters/prompt-lookup.js");
+  readonly ngramLookup: typeof import("../src/drafters/ngram-lookup.js");
   readonly alternating: typeof import("../src/drafters/alternating.js");
   readonly vocabulary: typeof import("../src/drafters/vocabulary-map.js");
 }
@@ -56,7 +56,7 @@ export async function fractionBuild(name: string, mutation?: Mutation): Promise<
     controller: await load("core/controller.js"),
     costs: await load("core/cost-model.js"),
     modelDrafter: await load("drafters/model-drafter.js"),
-    promptLookup: await load("drafters/prompt-lookup.js"),
+    ngramLookup: await load("drafters/ngram-lookup.js"),
     alternating: await load("drafters/alternating.js"),
     vocabulary: await load("drafters/vocabulary-map.js"),
   };

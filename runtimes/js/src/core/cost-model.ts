@@ -18,7 +18,7 @@ export class Costs implements CostSource {
 
   /**
    * @param verify [longest + 1]: v(1), v(2), …, where v(m) = t_target(m) / t_target(1); v(1) is 1.
-   * @param draft c = t_draft(1) / t_target(1); 0 for prompt lookup.
+   * @param draft c = t_draft(1) / t_target(1); 0 for n-gram lookup.
    * @param overhead o, the loop's extra time for a drafted round compared with a plain step.
    */
   constructor(

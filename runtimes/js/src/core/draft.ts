@@ -13,7 +13,7 @@ export interface Proposal {
   readonly tokens: readonly number[];
   /**
    * [γ] distributions: `tokens[i]` was *sampled from* `q[i]`. It is one-hot for a token that was
-   * determined (arg-max, prompt lookup). Verifying with any other q is not exact.
+   * determined (arg-max, n-gram lookup). Verifying with any other q is not exact.
    */
   readonly q: readonly Distribution[];
   /**

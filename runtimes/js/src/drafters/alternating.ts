@@ -14,7 +14,7 @@ export interface Rival {
  * A drafter and a γ controller in one; each drafter is judged by its own acceptance rate.
  *
  * Which one drafts depends only on the text so far and on earlier rounds, so the text keeps the target's
- * distribution. Prompt lookup costs nothing but often has no proposal: it drafts where it has one and
+ * distribution. N-gram lookup costs nothing but often has no proposal: it drafts where it has one and
  * was right lately; elsewhere the model drafts.
  */
 export class AlternatingDrafter implements Drafter, Controller {

@@ -8,10 +8,10 @@ import { candidateModelOf, type Model, type Range } from "../core/model.js";
 import { shortened, UsageError } from "../errors.js";
 import { AlternatingDrafter, type Rival } from "./alternating.js";
 import { ModelDrafter } from "./model-drafter.js";
-import { PromptLookup } from "./prompt-lookup.js";
+import { NgramLookup } from "./ngram-lookup.js";
 import type { Vocabulary } from "./vocabulary-map.js";
 
-export const DRAFTER_NAMES = ["lookup", "model", "both"] as const;
+export const DRAFTER_NAMES = ["ngram", "model", "both"] as const;
 export type DrafterName = (typeof DRAFTER_NAMES)[number];
 
 // Cost c of a caller's own drafter that does not say what a token costs, in steps of the target: more
@@ -27,7 +27,7 @@ export interface DrafterSetup {
   readonly vocabulary: Vocabulary;
   readonly process: Processor;
   readonly gamma: number | "auto";
-  /** Of rounds with prompt lookup, and with the draft model. */
+  /** Of rounds with n-gram lookup, and with the draft model. */
   readonly costs: { readonly lookup: CostSource; readonly model: CostSource };
   /** Token ids that end the text. */
   readonly lastTokens: readonly number[];
@@ -43,7 +43,7 @@ export interface Drafting {
 
 /** @throws UsageError: γ is out of range, or the pair has no draft model and the drafter needs one. */
 export function namedDrafter(name: DrafterName, setup: DrafterSetup): Drafting {
-  if (name === "lookup") return lookup(setup);
+  if (name === "ngram") return lookup(setup);
   if (name === "model") return model(setup);
   const both = new AlternatingDrafter([lookup(setup), model(setup)]);
   return { draft: both, gamma: both };
@@ -63,12 +63,12 @@ export function ownCost({ cost = OWN_DRAFT_COST }: Drafter): number {
 }
 
 function lookup({ gamma, costs }: DrafterSetup): Rival {
-  return { draft: new PromptLookup(), gamma: controllerOf(gamma, costs.lookup, Adaptive) };
+  return { draft: new NgramLookup(), gamma: controllerOf(gamma, costs.lookup, Adaptive) };
 }
 
 function model(setup: DrafterSetup): Rival {
   const { target, draft, process, vocabulary, lastTokens, assistantSpans } = setup;
-  if (draft === null) throw new UsageError('the pair was exported without a draft model; use draft "lookup"');
+  if (draft === null) throw new UsageError('the pair was exported without a draft model; use draft "ngram"');
   const gamma = controllerOf(setup.gamma, setup.costs.model, Confident);
   const confident = gamma instanceof Confident ? gamma : null;
   const branching = candidateModelOf(target) === null ? null : confident;

@@ -220,7 +220,7 @@ async function openVocabulary(folder: Folder, { target, draft }: Manifest, signa
   }
 }
 
-/** Costs of rounds with prompt lookup and with the draft model: as given, or estimated from sizes. */
+/** Costs of rounds with n-gram lookup and with the draft model: as given, or estimated from sizes. */
 function costsOf(
   { manifest, draft }: Choice,
   variant: Variant,

@@ -32,7 +32,7 @@ export interface GenerationOptions extends Partial<Sampling> {
   /** Tokens drafted a round, or "auto", the default: the number that acceptance and costs make fastest. */
   readonly gamma?: number | "auto";
   /**
-   * True, the default: prompt lookup and the draft model, in each round the one with the larger
+   * True, the default: n-gram lookup and the draft model, in each round the one with the larger
    * expected speed-up; where the target is not row-invariant, none. False decodes plainly.
    */
   readonly draft?: boolean | DrafterName | Drafter;

@@ -40,7 +40,7 @@ export interface PairParts {
   readonly target: GraphModel;
   readonly draft: GraphModel | null;
   readonly vocabulary: Vocabulary;
-  /** Of rounds with prompt lookup and with the draft model: as given, or until rounds were timed. */
+  /** Of rounds with n-gram lookup and with the draft model: as given, or until rounds were timed. */
   readonly costs: { readonly lookup: Costs; readonly model: Costs };
   /** Times rounds for the costs of γ "auto"; null goes by `costs`. */
   readonly clock: RoundClock | null;
@@ -186,7 +186,7 @@ export class Pair {
     if (draft === false) return null;
     if (draft === true) {
       if (!this.speculates) return null;
-      return this.#parts.draft === null ? "lookup" : "both";
+      return this.#parts.draft === null ? "ngram" : "both";
     }
     const isOwn = typeof draft === "object" && draft !== null && "propose" in draft;
     if (!isOwn && !DRAFTER_NAMES.includes(draft as DrafterName)) {
@@ -208,7 +208,7 @@ export class Pair {
       const cost = ownCost(own);
       return clock?.timedOwn(own, cost, setup) ?? ownDrafter(own, cost, setup);
     }
-    const drafting = namedDrafter(kind ?? "lookup", setup); // without a draft, for its check of γ
+    const drafting = namedDrafter(kind ?? "ngram", setup); // without a draft, for its check of γ
     if (kind === null) return null;
     return clock === null ? drafting : { ...drafting, gamma: clock.timed(drafting.gamma, target) };
   }

@@ -11,7 +11,7 @@ const NOW: Clock = () => performance.now() / 1000;
 
 /** Measures what rounds cost while texts are made, for γ "auto" where the text does not depend on γ. */
 export class RoundClock {
-  /** Of rounds with prompt lookup and with the draft model, as far as they are measured. */
+  /** Of rounds with n-gram lookup and with the draft model, as far as they are measured. */
   readonly costs: { readonly lookup: CostSource; readonly model: CostSource };
   readonly #lookup: Costs;
   readonly #verification: VerificationTimes;

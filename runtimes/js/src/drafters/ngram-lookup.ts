@@ -1,4 +1,4 @@
-// Drafts from the text itself: what followed the same n-gram earlier (prompt lookup).
+// Drafts from the text itself: what followed the same n-gram earlier ("prompt lookup").
 
 import { oneHot } from "../core/distribution.js";
 import { NO_PROPOSAL, type Drafter, type Proposal } from "../core/draft.js";
@@ -7,7 +7,7 @@ import { NO_PROPOSAL, type Drafter, type Proposal } from "../core/draft.js";
  * Proposes what followed the latest n-gram earlier, in the prompt or in the text so far. Its tokens are
  * determined, not drawn: their q is one-hot.
  */
-export class PromptLookup implements Drafter {
+export class NgramLookup implements Drafter {
   readonly seconds = 0;
   readonly cost = 0;
   readonly #sizes: readonly number[];
@@ -28,7 +28,7 @@ export class PromptLookup implements Drafter {
   }
 
   async propose(sequence: readonly number[], gamma: number): Promise<Proposal> {
-    // text[0] is the prompt's last token, or a start token that belongs to no text.
+    // sequence[0] is the prompt's last token, or a start token that belongs to no text.
     this.#extend(sequence.slice(1 + this.#history.length - this.#promptLength));
     for (const size of this.#sizes) {
       const start = this.#follower.get(this.#latest(size));
