@@ -44,7 +44,7 @@ HELLO = [{"role": "user", "content": " Hello!\n"}]
 
 RUN = f"""
 import {{ readFileSync }} from "node:fs";
-import {{ load, BusyError, PromptLookup }} from "{PACKAGE}/dist/index.js";
+import {{ load, BusyError, NgramLookup }} from "{PACKAGE}/dist/index.js";
 import {{ languageModel }} from "{PACKAGE}/dist/interfaces/ai-sdk.js";
 import {{ promptApi, translatorApi }} from "{PACKAGE}/dist/interfaces/built-in-ai.js";
 const given = JSON.parse(readFileSync(0, "utf8"));
@@ -372,7 +372,7 @@ def test_a_callers_own_drafter_changes_no_text(chat_folder):
     const pair = await load(given, { threads: 1 });
     const options = { maxNewTokens: 40 };
     const plain = await pair.generate("abcabcabc", { ...options, draft: false });
-    const own = await pair.generate("abcabcabc", { ...options, draft: new PromptLookup(2, 1) });
+    const own = await pair.generate("abcabcabc", { ...options, draft: new NgramLookup(2, 1) });
     results.push(plain.tokenIds.join() === own.tokenIds.join(), own.settings.draft);
     """
     assert node(script, str(chat_folder)) == [True, "own"]

@@ -29,7 +29,7 @@ Event = list[Chunk] | BaseException | None  # of a text: more of it; why it fail
 
 
 @dataclass(frozen=True, eq=False)
-class _Text:
+class _RunningSequence:
     """A text that grows in the thread.
 
     Attributes:
@@ -71,7 +71,7 @@ class BatchThread:
         self.tokens = 0
         self._batch = batch
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self._texts: list[_Text] = []
+        self._sequences: list[_RunningSequence] = []
         self._stopping = self._stopped = False
         # A daemon: a call of the model cannot be interrupted, and must not delay the exit.
         Thread(target=self._work, name="edgespec texts", daemon=True).start()
@@ -106,10 +106,10 @@ class BatchThread:
         """
 
         def started() -> Stream:
-            text = _Text(self._batch.stream(prompt, **options), loop, receive)
-            self._texts.append(text)
+            sequence = _RunningSequence(self._batch.stream(prompt, **options), loop, receive)
+            self._sequences.append(sequence)
             self.started += 1
-            return text.stream
+            return sequence.stream
 
         return self.run(started)
 
@@ -126,13 +126,15 @@ class BatchThread:
 
     def _work(self) -> None:
         while not self._stopped:
-            if self._jobs.qsize() or not self._texts:
+            if self._jobs.qsize() or not self._sequences:
                 job = self._jobs.get()
                 job()
                 del job  # what it holds must not live until the next job comes
                 continue
-            self._texts = [text for text in self._texts if not text.stream.ended]
-            if self._texts:
+            self._sequences = [
+                sequence for sequence in self._sequences if not sequence.stream.ended
+            ]
+            if self._sequences:
                 self._step()
 
     def _step(self) -> None:
@@ -141,7 +143,7 @@ class BatchThread:
         except Exception as error:  # nobody knows whose it is; the thread must live on
             self._fail(error)
             return
-        events = [(text, event) for text in self._texts for event in text.events()]
+        events = [(sequence, event) for sequence in self._sequences for event in sequence.events()]
         for _, event in events:
             if isinstance(event, list):
                 self.tokens += sum(chunk.token is not None for chunk in event)
@@ -153,25 +155,25 @@ class BatchThread:
 
     def _fail(self, error: Exception) -> None:
         """Ends all texts."""
-        texts = [text for text in self._texts if not text.stream.ended]
-        for text in texts:
-            text.stream.close()
-        _pass_on([(text, error) for text in texts])
+        sequences = [sequence for sequence in self._sequences if not sequence.stream.ended]
+        for sequence in sequences:
+            sequence.stream.close()
+        _pass_on([(sequence, error) for sequence in sequences])
 
 
-def _pass_on(events: Sequence[tuple[_Text, Event]]) -> None:
+def _pass_on(events: Sequence[tuple[_RunningSequence, Event]]) -> None:
     """Tells each event loop, with one call, the events of its texts."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Text, Event]]] = {}
-    for text, event in events:
-        by_loop.setdefault(text.loop, []).append((text, event))
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_RunningSequence, Event]]] = {}
+    for sequence, event in events:
+        by_loop.setdefault(sequence.loop, []).append((sequence, event))
     for loop, items in by_loop.items():
         with suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(_receive, items)
 
 
-def _receive(items: Sequence[tuple[_Text, Event]]) -> None:
-    for text, event in items:
-        text.receive(event)
+def _receive(items: Sequence[tuple[_RunningSequence, Event]]) -> None:
+    for sequence, event in items:
+        sequence.receive(event)
 
 
 def _complete(future: Future[T], job: Callable[[], T]) -> None:

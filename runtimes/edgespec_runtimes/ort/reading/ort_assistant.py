@@ -54,7 +54,7 @@ class OrtAssistant(OrtModel):
         self._head = EaglePositions(exported.features)
         self._bound: GraphRun | None = None
 
-    def prefill(self, prompt: Sequence[int], answers: Sequence[range] | None = None) -> int:
+    def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         """Starts a sequence and returns its pending token; nothing is computed."""
         self._check_prompt(prompt)
         self.rewind(0)
