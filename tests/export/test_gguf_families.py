@@ -201,6 +201,7 @@ def test_verify_compares_files_that_transformers_does_not_read(model, tmp_path, 
     ("model", "changes", "words"),
     [
         ("Granite 3.3", {"rope.scaling.finetuned": False}, "without rotary positions"),
+        ("Phi-3 mini", {"attention.head_count": 4096}, "4096 heads are more than the 64 numbers"),
         ("Granite 3.3", {"ssm.dt_rank": 4}, "ssm.dt_rank' = 4 is not known"),
         ("LFM2, LFM2.5", {"attention.head_count_kv": 2}, "head_count_kv is 2, not a list"),
         ("LFM2, LFM2.5", {"attention.sliding_window": 8}, "sliding_window' = 8 is not known"),

@@ -18,7 +18,7 @@ def count(header: GgufHeader, key: str, default: int | None = None) -> int:
         EdgespecError: the key is missing and has no default, or its value is no such number.
     """
     value = required(header, key) if default is None else header.metadata.get(key, default)
-    if not isinstance(value, int) or value < 1:
+    if type(value) is not int or value < 1:
         shown = "a list, one for each layer" if isinstance(value, list) else shortened(value)
         raise EdgespecError(f"{header.path}: {key} is {shown}; only one number ≥ 1 is supported")
     return value

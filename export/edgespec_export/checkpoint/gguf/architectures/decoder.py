@@ -91,6 +91,8 @@ def decoder_config(
     heads, width = counts["num_attention_heads"], counts["hidden_size"]
     key = f"{arch}.attention.key_length"
     size = count(header, key) if key in header.metadata else width // heads
+    if not size:
+        raise EdgespecError(f"{header.path}: {heads} heads are more than the {width} numbers")
     for name in _SIZES if partial else (*_SIZES, *_ROTATED):
         other = header.metadata.get(f"{arch}.{name}", size)
         if other != size:
