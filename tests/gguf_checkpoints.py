@@ -343,14 +343,11 @@ def with_own_head(folder: Path) -> Any:
     return transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
 
-def write_both(folder: Path, form: Form, **changes: Any) -> tuple[Any, Checkpoint, Path]:
-    """The model of transformers, its checkpoint, and the same as a GGUF file."""
+def write_source(folder: Path, form: Form) -> tuple[Any, Checkpoint]:
+    """The model of transformers, and its checkpoint in a folder."""
     (case,) = (case for case in CASES if case.model == form.model)
-    source, target = folder / "checkpoint", folder / "gguf"
-    model = write_model(case, source)
+    model = write_model(case, folder)
     if form.own_head:
-        model = with_own_head(source)
-    BYTES.save(str(source / "tokenizer.json"))
-    target.mkdir()
-    checkpoint = open_checkpoint(Source(source, "model"))
-    return model, checkpoint, write_gguf(target / "tiny.gguf", form, checkpoint, **changes)
+        model = with_own_head(folder)
+    BYTES.save(str(folder / "tokenizer.json"))
+    return model, open_checkpoint(Source(folder, "model"))

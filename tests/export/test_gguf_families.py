@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,13 @@ import pytest
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
-from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.checkpoint import Checkpoint, open_checkpoint
 from edgespec_export.checkpoint.gguf.gguf_config import gguf_config
 from edgespec_export.checkpoint.gguf.gguf_header import read_gguf_header
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
-from gguf_checkpoints import FORMS, write_both, write_gguf
+from gguf_checkpoints import FORMS, Form, write_gguf, write_source
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -50,6 +51,33 @@ class InMemory:
         return self.tensors[name]
 
 
+@pytest.fixture(scope="module")
+def source_of(tmp_path_factory):
+    """The model and the checkpoint of a form; each is written once."""
+    written: dict[str, Any] = {}
+
+    def source(form: Form) -> tuple[Any, Checkpoint]:
+        if form.model not in written:
+            folder = tmp_path_factory.mktemp("source")
+            written[form.model] = write_source(folder, form)
+        return written[form.model]
+
+    return source
+
+
+@pytest.fixture
+def write_both(source_of, tmp_path):
+    """The model of transformers, its checkpoint, and the same as a GGUF file."""
+
+    def write(form: Form, **changes: Any) -> tuple[Any, Checkpoint, Path]:
+        model, checkpoint = source_of(form)
+        path = tmp_path / "gguf" / "tiny.gguf"
+        path.parent.mkdir()
+        return model, checkpoint, write_gguf(path, form, checkpoint, **changes)
+
+    return write
+
+
 def described(config: dict[str, Any]) -> str:
     """All that an export knows of a config."""
     with np.printoptions(precision=17, threshold=100_000):
@@ -57,8 +85,8 @@ def described(config: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("model", FORMS)
-def test_weights_and_config_are_those_of_the_checkpoint(model, tmp_path):
-    _, checkpoint, path = write_both(tmp_path, FORMS[model])
+def test_weights_and_config_are_those_of_the_checkpoint(model, write_both):
+    _, checkpoint, path = write_both(FORMS[model])
     found = open_checkpoint(Source(path, "model"))
     assert described(found.config) == described(checkpoint.config)
     assert sorted(found.weights.names()) == sorted(checkpoint.weights.names())
@@ -94,22 +122,22 @@ STILL = {"attention.scale": None, "embedding_scale": None, "residual_scale": 0.0
         ("T5 v1.0", {"decoder_block_count": None}, {"num_decoder_layers": 2}),
     ],
 )
-def test_what_a_file_leaves_out_is_what_llama_cpp_takes(model, changes, expected, tmp_path):
+def test_what_a_file_leaves_out_is_what_llama_cpp_takes(model, changes, expected, write_both):
     form = FORMS[model]
-    _, _, path = write_both(tmp_path, form, **changes)
+    _, _, path = write_both(form, **changes)
     found = gguf_config(read_gguf_header(path))
     assert {key: found[key] for key in expected} == expected
 
 
-def test_a_stated_amplitude_of_longrope_is_kept(tmp_path):
-    _, _, path = write_both(tmp_path, FORMS["Phi-4-mini"], **{"rope.scaling.attn_factor": 1.5})
+def test_a_stated_amplitude_of_longrope_is_kept(write_both):
+    _, _, path = write_both(FORMS["Phi-4-mini"], **{"rope.scaling.attn_factor": 1.5})
     scaling = gguf_config(read_gguf_header(path))["rope_scaling"]
     assert isinstance(scaling, dict)
     assert scaling["attention_factor"] == 1.5
 
 
 @pytest.mark.parametrize("arch", ["granite", "granitehybrid"])
-def test_keys_of_a_dense_granite_4_change_nothing(arch, tmp_path):
+def test_keys_of_a_dense_granite_4_change_nothing(arch, write_both):
     """The converter writes those of state-space layers, which it has none of."""
     form = replace(FORMS["Granite 3.3"], arch=arch)
     state_space = dict.fromkeys(("conv_kernel", "state_size", "group_count", "inner_size"), 4)
@@ -122,7 +150,7 @@ def test_keys_of_a_dense_granite_4_change_nothing(arch, tmp_path):
         "expert_shared_feed_forward_length": 48,
         "rope.scaling.finetuned": True,
     }
-    _, checkpoint, path = write_both(tmp_path, form, **changes)
+    _, checkpoint, path = write_both(form, **changes)
     assert described(open_checkpoint(Source(path, "model")).config) == described(checkpoint.config)
 
 
@@ -133,8 +161,8 @@ def test_keys_of_a_dense_granite_4_change_nothing(arch, tmp_path):
         ("T5 v1.0", True, "quantized otherwise than its embedding"),
     ],
 )
-def test_a_t5_that_may_be_scaled_or_not_is_refused(model, repeats, words, tmp_path):
-    _, checkpoint, path = write_both(tmp_path, FORMS[model])
+def test_a_t5_that_may_be_scaled_or_not_is_refused(model, repeats, words, write_both):
+    _, checkpoint, path = write_both(FORMS[model])
     table = checkpoint.weights.read("shared.weight")
     heads = {"lm_head.weight": table.astype(np.float16)} if repeats else {}
     tensors = {name: checkpoint.weights.read(name) for name in checkpoint.weights.names()}
@@ -144,31 +172,31 @@ def test_a_t5_that_may_be_scaled_or_not_is_refused(model, repeats, words, tmp_pa
         open_checkpoint(Source(path, "model"))
 
 
-def test_a_t5_whose_file_repeats_the_embedding_is_tied(tmp_path):
-    _, checkpoint, path = write_both(tmp_path, FORMS["T5 v1.0"])
+def test_a_t5_whose_file_repeats_the_embedding_is_tied(write_both):
+    _, checkpoint, path = write_both(FORMS["T5 v1.0"])
     tensors = {name: checkpoint.weights.read(name) for name in checkpoint.weights.names()}
     tensors["lm_head.weight"] = tensors["shared.weight"]
     write_gguf(path, FORMS["T5 v1.0"], replace(checkpoint, weights=InMemory(tensors)))
     assert described(open_checkpoint(Source(path, "model")).config) == described(checkpoint.config)
 
 
-def test_a_granite_with_state_space_layers_is_refused(tmp_path):
+def test_a_granite_with_state_space_layers_is_refused(write_both):
     form = replace(FORMS["Granite 3.3"], arch="granitehybrid")
-    _, _, path = write_both(tmp_path, form, **{"attention.head_count_kv": [2, 0, 0]})
+    _, _, path = write_both(form, **{"attention.head_count_kv": [2, 0, 0]})
     with pytest.raises(EdgespecError, match="2 of 3 layers are state-space layers"):
         open_checkpoint(Source(path, "model"))
 
 
-def test_an_encoder_alone_is_called_one(tmp_path):
+def test_an_encoder_alone_is_called_one(write_both):
     form = replace(FORMS["T5 v1.0"], arch="t5encoder")
-    _, _, path = write_both(tmp_path, form)
+    _, _, path = write_both(form)
     with pytest.raises(EdgespecError, match="'t5encoder' is an encoder alone"):
         open_checkpoint(Source(path, "model"))
 
 
 @pytest.mark.parametrize("model", COMPARED)
-def test_logits_are_those_of_transformers(model, tmp_path):
-    original, _, path = write_both(tmp_path, FORMS[model])
+def test_logits_are_those_of_transformers(model, tmp_path, write_both):
+    original, _, path = write_both(FORMS[model])
     out = tmp_path / "pair"
     export_pair(str(path), None, out, measure=False, threads=1)
     exported = read_manifest(out).target
@@ -190,8 +218,8 @@ def test_logits_are_those_of_transformers(model, tmp_path):
 
 
 @pytest.mark.parametrize("model", FORMS if ALL else ("Granite 3.3", "Phi-4-mini"))
-def test_verify_compares_files_that_transformers_does_not_read(model, tmp_path, caplog):
-    _, _, path = write_both(tmp_path, FORMS[model])
+def test_verify_compares_files_that_transformers_does_not_read(model, tmp_path, caplog, write_both):
+    _, _, path = write_both(FORMS[model])
     caplog.set_level(logging.INFO, logger="edgespec")
     export_pair(str(path), None, tmp_path / "pair", verify=True, measure=False, threads=1)
     assert "max |difference|" in caplog.text
@@ -210,8 +238,8 @@ def test_verify_compares_files_that_transformers_does_not_read(model, tmp_path, 
         ("GPT-2 medium, distilgpt2", {"attention.clamp_kqv": 8.0}, "clamp_kqv' = 8.0 is not known"),
     ],
 )
-def test_a_key_that_would_be_another_model_is_refused_by_name(model, changes, words, tmp_path):
-    _, _, path = write_both(tmp_path, FORMS[model], **changes)
+def test_a_key_that_would_be_another_model_is_refused_by_name(model, changes, words, write_both):
+    _, _, path = write_both(FORMS[model], **changes)
     with pytest.raises(EdgespecError, match=words) as error:
         open_checkpoint(Source(path, "model"))
     assert "\n" not in str(error.value)
