@@ -68,8 +68,14 @@ def write_graphs(
 
 
 def _check_all_read(file: WeightFile, family: Family) -> None:
-    """Refuses a tensor that no graph uses: it is a part of the model that the graphs lack."""
-    unread = sorted(name for name in file.unread if not family.redundant.fullmatch(name))
+    """Refuses a tensor that no graph uses: it is a part of the model that the graphs lack.
+
+    Biases of zeros are passed over: AutoGPTQ writes them where a model has none.
+    """
+    unread = [name for name in sorted(file.unread) if not family.redundant.fullmatch(name)]
+    unread = [
+        name for name in unread if not name.endswith(".bias") or file.checkpoint_tensor(name).any()
+    ]
     if unread:
         raise EdgespecError(
             f"{family.label}: the checkpoint has {len(unread)} tensors that its config does not "

@@ -230,6 +230,21 @@ def test_the_export_is_the_model_of_these_numbers(name, plain, tmp_path):
         assert pair.generate(prompt, gamma=4, **options).token_ids == alone
 
 
+def test_biases_of_zeros_that_the_model_does_not_have_are_passed_over(plain, tmp_path):
+    """AutoGPTQ writes one for each matrix; any other tensor too many is refused."""
+
+    def draw(rng, out, width, value=0):
+        drawn = gptq(rng, out, width)
+        drawn.parts["bias"] = np.full(out, value, np.float16)
+        return drawn
+
+    write_quantized(plain, tmp_path / "q", Layout(draw, GPTQ))
+    export_pair(str(tmp_path / "q"), None, tmp_path / "made", measure=False, threads=1)
+    other = Layout(partial(draw, value=1), GPTQ)
+    write_quantized(plain, tmp_path / "other", other)
+    assert "7 tensors that its config does not account for" in message_of(tmp_path / "other")
+
+
 # --- what is refused -----------------------------------------------------------------------------
 
 

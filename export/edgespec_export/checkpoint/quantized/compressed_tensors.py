@@ -20,7 +20,7 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.json_file import JsonObject
 from edgespec_export.checkpoint.quantized.bit_stream import unpacked
 from edgespec_export.checkpoint.quantized.matrix import Blocks, Found, Parts, modules
-from edgespec_export.checkpoint.quantized.scaled import scaled_matrix
+from edgespec_export.checkpoint.quantized.scaled import of_activations, scaled_matrix
 
 __all__ = ["find_compressed_tensors"]
 
@@ -31,11 +31,6 @@ FORMATS = (
 CODES = ("F8_E4M3", "F8_E5M2", "I8")
 PACKED, SCALE, ZERO, GROUPS = "weight_packed", "weight_scale", "weight_zero_point", "weight_g_idx"
 PARTS = (PACKED, SCALE, ZERO, GROUPS, "weight_shape")
-# Of what activations and the cache are rounded to elsewhere.
-OF_ACTIVATIONS = (
-    *("input_scale", "input_zero_point", "output_scale", "output_zero_point"),
-    *("k_scale", "v_scale", "q_scale"),
-)
 
 
 def find_compressed_tensors(settings: JsonObject, parts: Parts) -> Found:
@@ -56,8 +51,7 @@ def find_compressed_tensors(settings: JsonObject, parts: Parts) -> Found:
         else:
             matrices[f"{name}.weight"] = _plain(parts, name, block)
     hidden = {f"{name.removesuffix('.weight')}.{part}" for name in matrices for part in PARTS}
-    hidden |= {f"{name}.{part}" for part in OF_ACTIVATIONS for name in modules(parts, part)}
-    return Found(matrices, frozenset(hidden))
+    return Found(matrices, frozenset(hidden | of_activations(parts)))
 
 
 def _groups(settings: JsonObject) -> list[JsonObject]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.json_file import JsonObject
 from edgespec_export.checkpoint.quantized.matrix import Found, Parts, modules
-from edgespec_export.checkpoint.quantized.scaled import scaled_matrix
+from edgespec_export.checkpoint.quantized.scaled import of_activations, scaled_matrix
 
 __all__ = ["find_fp8"]
 
 SCALES = ("weight_scale_inv", "weight_scale")
-OF_ACTIVATIONS = ("activation_scale", "input_scale", "input_scale_ub")
 FLOAT8 = ("F8_E4M3", "F8_E5M2")
 
 
@@ -34,8 +33,8 @@ def find_fp8(settings: JsonObject, parts: Parts) -> Found:
             if parts.dtype(weight) not in FLOAT8:
                 raise EdgespecError(f"and {weight} is stored as {parts.dtype(weight)}")
             matrices[weight] = scaled_matrix(parts, weight, scale, f"{name}.zero_point", block)
-            used |= {scale, *(f"{name}.{part}" for part in OF_ACTIVATIONS)}
-    return Found(matrices, frozenset(used))
+            used.add(scale)
+    return Found(matrices, frozenset(used | of_activations(parts)))
 
 
 def _block(settings: JsonObject) -> tuple[int, int] | None:

@@ -10,10 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint.quantized.matrix import Blocks, Parts
+from edgespec_export.checkpoint.quantized.matrix import Blocks, Parts, modules
 
-__all__ = ["scaled_matrix"]
+__all__ = ["of_activations", "scaled_matrix"]
 
+# What activations and the cache are rounded to elsewhere; here they stay as they are.
+OF_ACTIVATIONS = (
+    *("activation_scale", "input_scale", "input_scale_ub", "input_zero_point"),
+    *("output_scale", "output_zero_point", "q_scale", "k_scale", "v_scale", "kv_scale"),
+)
 EXPONENT = "U8"  # scales stored as the exponent of 2, plus 127
 
 
@@ -42,6 +47,11 @@ def scaled_matrix(
         block_rows=rows,
         columns=np.arange(width) // columns,
     )
+
+
+def of_activations(parts: Parts) -> set[str]:
+    """Names of tensors that say how activations or the cache are rounded."""
+    return {f"{name}.{part}" for part in OF_ACTIVATIONS for name in modules(parts, part)}
 
 
 def _grid(shape: tuple[int, ...], out: int) -> tuple[int, int]:
