@@ -7,6 +7,8 @@ kept its last state only would pass as long as nothing is dropped: that mistake 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ from edgespec_export.components.blocks.short_convolution import cache_layers_for
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.quantization.formats import FORMATS
+from rotated_float import RotatedFloat
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -193,6 +196,17 @@ def test_a_convolution_that_keeps_its_last_state_only_is_found(checkpoints, tmp_
     model = open_model(out, exported, "fp32", min_rows=2)
     assert differences(checkpoints[0], exported, model)["decoder"] <= 1e-5
     assert change_by_dropped_tokens(out, "fp32") > 1e-2
+
+
+def test_int8_rotates_the_products_that_a_convolution_makes(checkpoints, tmp_path, monkeypatch):
+    """The rotation alone, with float32 matrices, changes nothing."""
+    from test_hadamard import change_by_rotation
+
+    monkeypatch.setitem(FORMATS, "rotated", replace(FORMATS["fp32"], make=RotatedFloat))
+    assert change_by_rotation(checkpoints[0], tmp_path / "pair") <= 1e-5
+    stream = family_of({"model_type": "lfm2", **SIZES}, "model").residual_stream()
+    assert "model.layers.0.conv.out_proj.weight" in stream.down_projs
+    assert "model.layers.2.self_attn.out_proj.weight" not in stream.down_projs
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class NumberFormat(ABC):
         return [self.linear(g, normed, linear) for linear in linears]
 
     def down_proj(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
-        """`linear` for the one matrix after the feed-forward's activation."""
+        """`linear` for a matrix that reads products (`ResidualStream.down_projs`)."""
         (y,) = self.linear(g, x, linear)
         return y
 

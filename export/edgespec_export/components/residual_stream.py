@@ -19,8 +19,9 @@ class ResidualStream:
         readers: matrices that read the stream, each with the name of the RMS norm before it. Every
             reader of these norms must be here; the head's norm keeps its weights.
         writers: matrices whose output is added to the stream, and their biases.
-        down_projs: matrices after the feed-forward's activation. No weights can rotate the
-            outliers of these activations away, so a graph rotates them at every call.
+        down_projs: matrices that read products: after the feed-forward's activation, and after a
+            gated convolution. No weights can rotate the outliers of these rows away, so a graph
+            rotates them at every call.
         rotated_reads: matrices of a stream that is not rotated, or of its norm, whose input has
             outliers; a graph rotates it at every call, too.
     """

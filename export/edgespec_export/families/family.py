@@ -19,7 +19,7 @@ from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.attention.heads import Heads
-from edgespec_export.components.blocks.block import Block, FeedForwardBlock
+from edgespec_export.components.blocks.block import Block
 from edgespec_export.components.norms.norm import NoNorm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
@@ -231,10 +231,7 @@ class Family(ABC):
         """
         blocks = tuple(self.blocks())
         down_projs = frozenset(
-            name
-            for block in blocks
-            if isinstance(block, FeedForwardBlock)
-            for name in block.out_proj.weights
+            name for block in blocks if block.has_products for name in block.out_proj.weights
         )
         if not self.is_rotatable:
             reads = frozenset(

@@ -84,6 +84,8 @@ class Block(ABC):
         out_proj: the matrix whose output is added to the residual stream.
         post_norm: of what is added.
         sum_norm: of the sum.
+        has_products: what `out_proj` reads are products of the block's inputs, whose largest numbers
+            are far from the others; formats may rotate them (`ResidualStream.down_projs`).
     """
 
     name: str
@@ -92,6 +94,7 @@ class Block(ABC):
     out_proj: Linear
     post_norm: Norm = field(default=NoNorm(), kw_only=True)
     sum_norm: Norm = field(default=NoNorm(), kw_only=True)
+    has_products: bool = field(default=False, kw_only=True)
 
     @property
     def norms(self) -> tuple[Norm, Norm, Norm]:
@@ -122,6 +125,8 @@ class AttentionBlock(Block):
 
     def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         y = self.mixer.emit(g, inputs, context)
+        if self.has_products:
+            return context.number_format.down_proj(g, y, self.out_proj)
         (y,) = context.number_format.linear(g, y, self.out_proj)
         return y
 
@@ -138,6 +143,7 @@ class FeedForwardBlock(Block):
     """A block with an activation between its products."""
 
     activation: Activation
+    has_products: bool = field(default=True, kw_only=True)
 
     def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         return context.number_format.down_proj(

@@ -116,6 +116,7 @@ class Lfm2(DecoderOnly):
             in_proj=Linear.named(f"{name}.in_proj", bias=self.conv_bias, widths=convolution.widths),
             mixer=convolution,
             out_proj=Linear.named(f"{name}.out_proj", bias=self.conv_bias),
+            has_products=True,
         )
 
     def _attention_block(self, index: int, at: str) -> AttentionBlock:
