@@ -22,6 +22,7 @@ __all__ = [
     "HIDDEN",
     "KEPT_LENGTH",
     "LAYOUTS",
+    "LAYOUTS_SINCE",
     "LOGITS",
     "LOG_MEL",
     "MAX_ROWS",
@@ -70,6 +71,9 @@ PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before th
 # So a row may be of another text of the same cache, or an alternative to a row of a line
 # (docs/decisions/0036-rows.md). It needs past_length + m > position. Default: none. Needs kernels.
 LAYOUTS = "layouts"
+# In the decoder's metadata: the first release of the kernels that follow layouts everywhere in the
+# graph, "0.10". Default: any that are used.
+LAYOUTS_SINCE = "layouts_since"
 # int64 [n, 2], optional: which part of the source the last n rows of a call see, as start, count.
 # Default: none, all rows see all of it. Needs kernels.
 SOURCES = "sources"

@@ -43,6 +43,7 @@ VERSION = re.compile(
     (\+[a-z0-9]+ ([-_.][a-z0-9]+)*)? \s*""",
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
+NAME = "edgespec-kernels "  # before the version
 ON = "1"
 OFF = "0"
 PROJECT = "runtimes/kernels"  # in a checkout
@@ -64,6 +65,10 @@ class Kernels:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.target})"
+
+    def are_since(self, version: str) -> bool:
+        """Whether they are of this release or a later one."""
+        return release(self.name.removeprefix(NAME)) >= release(version)
 
 
 def installed_kernels() -> Kernels | None:
@@ -147,7 +152,7 @@ def _usable(forced: str | None) -> Kernels | None:
         if forced is not None:
             raise UsageError(edgespec_kernels.problem())
         return None
-    return Kernels(f"edgespec-kernels {version}", target, library)
+    return Kernels(f"{NAME}{version}", target, library)
 
 
 def release(version: str) -> tuple[int, int]:

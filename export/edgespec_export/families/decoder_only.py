@@ -34,7 +34,6 @@ class DecoderOnly(Family):
 
     Attributes:
         positions: how many the graphs can tell apart: the model's, up to `MAX_POSITIONS`.
-        knows_layouts: all that its graph keeps of a row is kept where a layout says.
         is_recurrent: some of its layers have states.
         logit_cap: of the logits' tanh; None if they have no cap.
         shows_last_state: the graph shows a draft the norm of its last hidden state.
@@ -43,7 +42,6 @@ class DecoderOnly(Family):
 
     transformers_class: ClassVar[str | None] = "AutoModelForCausalLM"
 
-    knows_layouts: ClassVar[bool] = True
     is_recurrent: ClassVar[bool] = False
 
     positions: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
@@ -81,6 +79,11 @@ class DecoderOnly(Family):
             x: the first values of the residual stream, [m, width].
         """
         return ()
+
+    @property
+    def knows_layouts(self) -> bool:
+        """Whether all that the graph keeps of a row is kept where a layout says."""
+        return True
 
     @property
     def capacity(self) -> int:

@@ -55,6 +55,10 @@ class Body(Nodes):
             self.op.Constant(value_int=self.given(name, "value_int")), self.ints(1)
         )
 
+    def shared_count(self, name: str) -> int:
+        """An attribute that is an integer, and the same in all calls of a graph."""
+        return int(self._attributes[name].as_int())
+
     def shape(self, name: str) -> ir.Value:
         """An attribute of the call that is a list of integers, as a tensor."""
         return self.op.Constant(value_ints=self.given(name, "value_ints"))

@@ -4,7 +4,8 @@ The symbols in shapes:
 
     m: rows of a call (positions); described: how many of the last rows say themselves where they
     stand; layout: 3, a row's start, position and index; part: 2, its start and count
-    k, n: columns before and after a matrix product; inner: columns between the two of a fused block
+    k, n: columns before and after a matrix product; inner: columns between the two of a fused
+    block, and of a convolution; taps: positions that a convolution reads, its own included
     groups: inputs of an int4 or int8-groups product are in groups of 32, k = 32 · groups, each with
     its scale; closing_groups: inner = 32 · closing_groups
     group: 32; group_bytes: 16, as a byte holds two weights of 4 bits
@@ -35,6 +36,8 @@ __all__ = [
     "CLOSING",
     "DELTA_ROWS",
     "DELTA_STATE",
+    "CONVOLUTION_CACHES",
+    "CONVOLUTION_ROWS",
     "ENCODER_BIAS",
     "ENCODINGS",
     "FLOAT16_WEIGHTS",
@@ -59,6 +62,7 @@ __all__ = [
     "SOURCE",
     "STATIC_NORM",
     "STREAM_ROWS",
+    "TAPS",
     "TOKEN_ROWS",
     "WIDTHS",
     "closing",
@@ -106,6 +110,11 @@ TOKEN_ROWS = Part("TokenRows", (_integers("tokens", "m"),), (IN_STREAM,))
 GATE_ROWS = Part("GateRows", (_floats("gate", "m", "k"), _floats("up", "m", "k")), (IN_STREAM,))
 QKV_ROWS = Part("QkvRows", (Q, K, V), (ATTENDED,))
 QUERY_ROWS = Part("QueryRows", (Q,), (ATTENDED,))
+CONVOLUTION_ROWS = Part(
+    "ConvolutionRows",
+    tuple(_floats(name, "m", "inner") for name in ("before", "after", "x")),
+    (_floats("y", "m", "inner"),),
+)
 HEAD_ROWS = Part(
     "HeadRows",
     (X,),
@@ -238,14 +247,20 @@ SOURCE = Part(
 )
 
 
-def _cache(name: str, dtype: ir.DataType, *, is_scaled: bool = False) -> Part:
-    """The cache of self-attention; `is_scaled` with a scale for each position of each head."""
+def _cache(
+    name: str,
+    dtype: ir.DataType,
+    *,
+    is_scaled: bool = False,
+    kinds: tuple[str, ...] = ("key", "value"),
+) -> Part:
+    """A cache of self-attention; `is_scaled` with a scale for each position of each head."""
     rows = (1, "kv_heads", "capacity")
 
     def buffers(prefix: str) -> tuple[Tensor, ...]:
-        kinds = [f"{prefix}_{kind}" for kind in ("key", "value")]
-        stored = tuple(Tensor(kind, dtype, (*rows, "size")) for kind in kinds)
-        scales = tuple(_floats(f"{kind}_scale", *rows, 1) for kind in kinds)
+        named = [f"{prefix}_{kind}" for kind in kinds]
+        stored = tuple(Tensor(kind, dtype, (*rows, "size")) for kind in named)
+        scales = tuple(_floats(f"{kind}_scale", *rows, 1) for kind in named)
         return (*stored, *scales) if is_scaled else stored
 
     return Part(name, buffers("past"), buffers("present"))
@@ -285,3 +300,19 @@ DELTA_STATE = Part(
     ),
     (_floats("present_state", "state"), _floats("present_rows", 1, "recent", "row")),
 )
+
+# --- Convolutions --------------------------------------------------------------------------------
+
+# The factors of the position itself, of the one before it, ….
+TAPS = Part(
+    "Taps", (_floats("factors", "taps", "inner"),), attributes=(_count("taps", body_only=True),)
+)
+TWO_LAYERS = ("key", "value", "next_key", "next_value")
+# What a convolution keeps of a position fills the keys and values of one layer of the cache or of
+# two: by what operators' names say of it.
+CONVOLUTION_CACHES = {
+    **CACHES,
+    "TwoLayer": _cache("Float32Layers", FLOAT, kinds=TWO_LAYERS),
+    "TwoLayerFloat16Cache": _cache("Float16Layers", FLOAT16, kinds=TWO_LAYERS),
+    "TwoLayerInt8Cache": _cache("Int8Layers", INT8, is_scaled=True, kinds=TWO_LAYERS),
+}

@@ -77,9 +77,13 @@ class WeightFormat:
                 yield self._self_attention(encoding, cache, has_bias=True)
             for encoding in WITH_POST_NORM:
                 yield self._self_attention(encoding, cache, has_post_norm=True)
+        for cache in parts.CONVOLUTION_CACHES:
+            yield self._convolution(cache)
+            yield self._convolution(cache, has_post_norm=True)
         source = (parts.HEADS, parts.SOURCE, parts.closing(self.weights))
         yield self._block("CrossRowAttention", "CrossAttentionBlock", source)
         yield self._feed_forward("Silu", parts.WIDTHS)
+        yield self._feed_forward("Silu", parts.WIDTHS, has_post_norm=True)
         yield self._feed_forward("Gelu", parts.WIDTHS)
         yield self._feed_forward("Gelu", parts.WIDTHS, has_post_norm=True)
         yield self._feed_forward("Relu")
@@ -93,12 +97,23 @@ class WeightFormat:
         name = f"{encoding}{cache}RowAttention{'ProjectionBias' if has_bias else ''}"
         return self._block(name, "SelfAttentionBlock", middle, has_post_norm=has_post_norm)
 
+    def _convolution(self, cache: str, *, has_post_norm: bool = False) -> Operator:
+        call = (parts.CONVOLUTION_CACHES[cache], parts.CALL, parts.TAPS, parts.WIDTHS)
+        name, kernel = f"{cache}ShortConvolution", "ShortConvolutionBlock"
+        return self._block(
+            name, kernel, (*call, *self._rotated_closing()), has_post_norm=has_post_norm
+        )
+
+    def _rotated_closing(self) -> tuple[Part, ...]:
+        """The second product of rows that may be rotated before it."""
+        return tuple(map(parts.closing, (*self.rotation, self.weights)))
+
     def _feed_forward(
         self, activation: str, *widths: Part, has_post_norm: bool = False
     ) -> Operator:
-        second = tuple(map(parts.closing, (*self.rotation, self.weights)))
+        middle = (*widths, *self._rotated_closing())
         name, kernel = f"{activation}FeedForward", f"{activation}FeedForwardBlock"
-        return self._block(name, kernel, (*widths, *second), has_post_norm=has_post_norm)
+        return self._block(name, kernel, middle, has_post_norm=has_post_norm)
 
     def _block(
         self, name: str, kernel: str, middle: tuple[Part, ...], *, has_post_norm: bool = False
@@ -157,6 +172,12 @@ def _recurrent() -> Iterator[Operator]:
     yield Operator("GatedDelta", None, (parts.DELTA_ROWS, parts.DELTA_STATE))
 
 
+def _convolutions() -> Iterator[Operator]:
+    for cache, buffers in parts.CONVOLUTION_CACHES.items():
+        own = (parts.CONVOLUTION_ROWS, buffers, parts.CALL, parts.TAPS)
+        yield Operator(f"{cache}ShortConvolution", "ShortConvolution", own)
+
+
 OPERATORS = {
     operator.name: operator
     for operators in (
@@ -164,6 +185,7 @@ OPERATORS = {
         _table_operators(),
         _attention(),
         _recurrent(),
+        _convolutions(),
         *(each.products() for each in WEIGHT_FORMATS),
         *(each.fused_blocks() for each in WEIGHT_FORMATS),
     )

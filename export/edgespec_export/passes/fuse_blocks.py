@@ -35,6 +35,7 @@ from edgespec_export.onnx_graph.operator_parts import CLOSING, POST_NORM_NAMES
 from edgespec_export.onnx_graph.operator_table import WITH_POST_NORM, WITH_PROJECTION_BIAS
 from edgespec_export.operators.activations import GELU_GATE, RELU, SILU_GATE
 from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
+from edgespec_export.operators.convolution_ops import SHORT_CONVOLUTION
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
 from edgespec_export.operators.int8_group_ops import (
     INT8_GROUP_MATMUL,
@@ -112,13 +113,14 @@ class _Format:
     Attributes:
         blocks: the start of its blocks' names.
         opening_before_post_norm: in a block with a norm after it, whose input is not rotated.
+        after_products: of a feed-forward's activations and of a convolution's rows.
     """
 
     blocks: str
     opening: Function
     opening_before_post_norm: Function
     after_attention: Function
-    after_activation: Function
+    after_products: Function
 
     def fused(self) -> Iterator[FusedBlock]:
         for start, by_cache in SELF_ATTENTION.items():
@@ -129,15 +131,22 @@ class _Format:
                 if start in WITH_POST_NORM:
                     name = f"{inner.name}PostNormBlock"
                     yield self._post_norm_block(name, 3, inner, self.after_attention)
+        for inner in SHORT_CONVOLUTION.values():
+            yield self._block(f"{inner.name}Block", 3, inner, self.after_products)
+            name = f"{inner.name}PostNormBlock"
+            yield self._post_norm_block(name, 3, inner, self.after_products)
         yield self._block("CrossRowAttentionBlock", 1, SOURCE_ATTENTION, self.after_attention)
         for name, columns, inner in (
             ("SiluFeedForwardBlock", 2, SILU_GATE),
             ("GeluFeedForwardBlock", 2, GELU_GATE),
             ("ReluFeedForwardBlock", 1, RELU),
         ):
-            yield self._block(name, columns, inner, self.after_activation)
-        name = "GeluFeedForwardPostNormBlock"
-        yield self._post_norm_block(name, 2, GELU_GATE, self.after_activation)
+            yield self._block(name, columns, inner, self.after_products)
+        for name, inner in (
+            ("SiluFeedForwardPostNormBlock", SILU_GATE),
+            ("GeluFeedForwardPostNormBlock", GELU_GATE),
+        ):
+            yield self._post_norm_block(name, 2, inner, self.after_products)
 
     def _block(self, name: str, columns: int, inner: Function, closing: Function) -> FusedBlock:
         whole = f"{self.blocks}{name}"

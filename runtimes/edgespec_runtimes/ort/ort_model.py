@@ -106,12 +106,14 @@ class OrtModel(CachedSequence):
         if graph_io.ENCODER in graphs:
             encoder = folder / graphs[graph_io.ENCODER]
             self._encoder = OrtEncoder(encoder, device)
-        kernels = kernels_for(device) is not None
+        kernels = kernels_for(device)
+        since = self.graph.metadata.get(graph_io.LAYOUTS_SINCE)
+        layouts = kernels is not None and (since is None or kernels.are_since(since))
         optional = self.graph.optional_inputs
-        self.returns_top_tokens = kernels and graph_io.OUTPUT_MODE in optional
-        self.scores_candidates = candidates and kernels and graph_io.LAYOUTS in optional
+        self.returns_top_tokens = kernels is not None and graph_io.OUTPUT_MODE in optional
+        self.scores_candidates = candidates and layouts and graph_io.LAYOUTS in optional
         self.shares_calls = (
-            kernels
+            layouts
             and not exported.is_speech  # its source is a sound, not a prompt
             and _shares_calls(self.graph, self._encoder is not None)
         )

@@ -33,11 +33,13 @@ class Attention(ABC):
             are kernels for it.
         supports_sources: they may see parts of a source (`Positions.sources`), likewise.
         cache: the format of its keys and values.
+        operators_of: the name of that format, where operators with kernels write and read it.
     """
 
     supports_layouts: bool
     supports_sources: bool
     cache: Cache
+    operators_of: str | None
 
     @abstractmethod
     def cached(

@@ -52,6 +52,7 @@ class CompressedCache(Attention):
         self.supports_layouts = cached.supports_layouts
         self.supports_sources = others.supports_sources
         self.cache = cached.cache
+        self.operators_of = cached.operators_of
         self._cached = cached
         self._others = others
 

@@ -28,7 +28,7 @@ class Fused(Attention):
     supports_layouts = supports_sources = True
 
     def __init__(self, cache: str = "fp32") -> None:
-        self._format = cache
+        self._format = self.operators_of = cache
         self.cache = CACHES[cache]()
 
     def cached(

@@ -28,6 +28,7 @@ class Standard(Attention):
     """Operators of the ONNX standard only: any head size, any cache, any execution provider."""
 
     supports_layouts = supports_sources = False
+    operators_of = None
 
     def __init__(self, cache: Cache | None = None) -> None:
         self.cache = cache or FullCache()

@@ -84,8 +84,8 @@ class Block(ABC):
         out_proj: the matrix whose output is added to the residual stream.
         post_norm: of what is added.
         sum_norm: of the sum.
-        has_products: what `out_proj` reads are products of the block's inputs, whose largest numbers
-            are far from the others; formats may rotate them (`ResidualStream.down_projs`).
+        has_products: what `out_proj` reads are products of the block's inputs, whose largest
+            numbers are far from the others; formats may rotate them (`ResidualStream.down_projs`).
     """
 
     name: str

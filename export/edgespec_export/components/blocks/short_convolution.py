@@ -14,16 +14,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
+from edgespec_export.components.attention.attention import cache_shape
 from edgespec_export.components.attention.heads import Heads
 from edgespec_export.components.attention.kv_cache import Buffer
 from edgespec_export.components.blocks.block import EmitContext
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.operators.convolution_ops import SHORT_CONVOLUTION, convolved
 
 __all__ = ["ShortConvolution", "cache_layers_for"]
+
+KERNELS = "0.10"  # the first release that has these operators
 
 
 def cache_layers_for(width: int, heads: Heads) -> int:
@@ -56,72 +61,68 @@ class ShortConvolution:
     def widths(self) -> tuple[int, ...]:
         return (self.width, self.width, self.width)
 
+    @property
+    def has_operators(self) -> bool:
+        """Whether there are operators with kernels for it."""
+        layers = cache_layers_for(self.width, self.heads)
+        return self.bias is None and (layers, "fp32") in SHORT_CONVOLUTION
+
     def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         assert context.positions is not None, "an encoder has no cache"
-        before, after, x = inputs
-        kept = g.op.Mul(before, x)
-        earlier = self._earlier(g, kept, context, context.positions)
-        # One product and sum after the other: each row has the same bits in any call.
-        total = g.op.Mul(kept, self._tap(g, 0))
-        for steps, rows in enumerate(earlier, start=1):
-            total = g.op.Add(total, g.op.Mul(rows, self._tap(g, steps)))
-        if self.bias is not None:
-            total = g.op.Add(total, g.weight(self.bias))
-        return g.op.Mul(after, total)
-
-    def _tap(self, g: Graph, steps: int) -> ir.Value:
-        """The factors of the position that is this many steps before a row, [width]."""
-        index = self.taps - 1 - steps
-        return g.stored(
-            f"{self.weight}.{steps}",
-            lambda: np.ascontiguousarray(g.weights.checkpoint_tensor(self.weight)[:, 0, index]),
+        cache = context.attention.operators_of
+        if self.has_operators and cache is not None:
+            return self._by_operator(g, inputs, context.positions, cache)
+        buffers = [Buffer(b.past, b.present, self._shape(b)) for b in self._buffers("fp32")]
+        positions, rows_of = context.positions, context.attention.cache.gathered
+        return convolved(
+            g,
+            inputs,
+            [
+                g.op.Gather(self._factors(g), g.constant(tap, np.int64), axis=0)
+                for tap in range(self.taps)
+            ],
+            positions.queries,
+            part=g.ints(self.heads.kv_count, self.heads.size),
+            buffers=len(buffers),
+            gathered=lambda number, rows, slots: rows_of(
+                g, buffers[number], rows, positions, slots
+            ),
+            bias=None if self.bias is None else g.weight(self.bias),
         )
 
-    def _earlier(
-        self, g: Graph, kept: ir.Value, context: EmitContext, positions: Positions
-    ) -> Sequence[ir.Value]:
-        """Keeps this call's rows [m, width]; returns those 1, 2, … positions before each, or 0."""
-        count = self.taps - 1
-        rows = g.op.Unsqueeze(positions.queries, g.ints(1))
-        slots = g.op.Sub(rows, g.ints(*range(1, self.taps)))  # [m, count]
-        slots = g.op.Reshape(slots, g.ints(-1))
-        in_text = g.op.Unsqueeze(g.op.GreaterOrEqual(slots, g.constant(0, np.int64)), g.ints(1))
-        slots = g.op.Max(slots, g.constant(0, np.int64))
-        buffers = self._buffers()
-        parts = [
-            context.attention.cache.gathered(g, buffer, rows, positions, slots)
-            for buffer, rows in zip(buffers, self._parts(g, kept, len(buffers)), strict=True)
-        ]  # each [1, kv_count, m · count, size]
-        rows = g.op.Transpose(g.op.Concat(*parts, axis=0), perm=[2, 0, 1, 3])
-        rows = g.op.Reshape(rows, g.ints(-1, len(buffers) * self._part))
-        rows = g.op.Slice(rows, g.ints(0), g.ints(self.width), g.ints(1))
-        rows = g.op.Where(in_text, rows, g.constant(0, np.float32))
-        rows = g.op.Reshape(rows, g.ints(-1, count * self.width))
-        return g.split(rows, [self.width] * count)
+    def _by_operator(
+        self, g: Graph, inputs: Sequence[ir.Value], positions: Positions, cache: str
+    ) -> ir.Value:
+        """Keeps rows where their layouts say, if there are kernels."""
+        g.metadata[graph_io.LAYOUTS_SINCE] = KERNELS
+        buffers = self._buffers(cache)
+        past = [g.input(b.past, b.dtype, self._shape(b)) for b in buffers]
+        last = g.op.Cast(g.op.Sub(positions.total, g.ints(1)), to=ir.DataType.INT32)  # [1]
+        total = g.op.Cast(positions.end, to=ir.DataType.INT32)  # scalar
+        function = SHORT_CONVOLUTION[cache_layers_for(self.width, self.heads), cache]
+        given = [*inputs, *past, last, total, positions.layouts, self._factors(g)]
+        y, *present = g.call(function, *given, taps=self.taps)
+        for buffer, value in zip(buffers, present, strict=True):
+            g.output(buffer.present, value, buffer.dtype, self._shape(buffer))
+        return y
 
-    @property
-    def _part(self) -> int:
-        """Numbers of a position in one buffer."""
-        return self.heads.kv_count * self.heads.size
+    def _factors(self, g: Graph) -> ir.Value:
+        """[taps, width]; the first row is that of the position itself."""
 
-    def _buffers(self) -> list[Buffer]:
-        shape = (1, self.heads.kv_count, "capacity", self.heads.size)
+        def make() -> npt.NDArray[np.generic]:
+            taps = g.weights.checkpoint_tensor(self.weight)[:, 0]
+            return np.ascontiguousarray(taps.T[::-1])
+
+        return g.stored(f"{self.weight}.taps", make)
+
+    def _buffers(self, cache: str) -> list[graph_io.Buffer]:
+        """The numbers of all its layers of the cache, then their scales, if there are any."""
         layers = range(self.layer, self.layer + cache_layers_for(self.width, self.heads))
-        return [
-            Buffer(past, present, shape)
-            for layer in layers
-            for past, present in zip(
-                graph_io.past_names(layer), graph_io.present_names(layer), strict=True
-            )
-        ]
+        shape = graph_io.LayerShape(self.heads.kv_count, self.heads.size)
+        pairs = [graph_io.layer_buffers(layer, shape, cache) for layer in layers]
+        buffers = [buffer for pair in pairs for buffer in pair]
+        scales = [buffer for buffer in buffers if buffer.width == 1]
+        return [buffer for buffer in buffers if buffer.width > 1] + scales
 
-    def _parts(self, g: Graph, kept: ir.Value, count: int) -> Sequence[ir.Value]:
-        """Rows [m, width] as the rows of `count` buffers, [1, kv_count, m, size] each."""
-        missing = count * self._part - self.width
-        if missing:
-            kept = g.op.Pad(kept, g.ints(0, missing), None, g.ints(1))
-        shape = g.ints(-1, count, self.heads.kv_count, self.heads.size)
-        rows = g.op.Transpose(g.op.Reshape(kept, shape), perm=[1, 2, 0, 3])
-        return [
-            g.op.Slice(rows, g.ints(index), g.ints(index + 1), g.ints(0)) for index in range(count)
-        ]
+    def _shape(self, buffer: graph_io.Buffer) -> tuple[int | str, ...]:
+        return cache_shape(self.heads, buffer.width)

@@ -61,8 +61,6 @@ class Lfm2(DecoderOnly):
     model_types = ("lfm2",)
     table, head = "model.embed_tokens.weight", "lm_head.weight"
     redundant = re.compile(r"lm_head\.weight")
-    knows_layouts = False  # convolutions write the rows of a call next to each other
-
     kinds: tuple[str, ...]
     taps: int
     conv_bias: bool
@@ -154,6 +152,11 @@ class Lfm2(DecoderOnly):
         )
 
     # --- the cache ---
+
+    @property
+    def knows_layouts(self) -> bool:
+        """A convolution without an operator writes the rows of a call next to each other."""
+        return CONVOLUTION not in self.kinds or self._convolution(0).has_operators
 
     @property
     def cache_layers(self) -> int:

@@ -57,7 +57,6 @@ class Qwen35(DecoderOnly):
     model_types = ("qwen3_5_text",)
     table, head = "model.embed_tokens.weight", "lm_head.weight"
     redundant = re.compile(r"lm_head\.weight|mtp\..*")
-    knows_layouts = False
     is_recurrent = True
 
     kinds: tuple[str, ...]
@@ -144,6 +143,10 @@ class Qwen35(DecoderOnly):
             mixer=GatedAttention(attention),
             out_proj=Linear.named(f"{name}.o_proj"),
         )
+
+    @property
+    def knows_layouts(self) -> bool:
+        return False
 
     @property
     def cache_layers(self) -> int:

@@ -113,6 +113,18 @@ void add_row(const float* x, int64_t width, float* y) {
   });
 }
 
+void multiply_row(const float* a, const float* b, int64_t width, float* y) {
+  for_each_16(width, [&](int64_t i, int64_t count) {
+    store(y + i, count, load(a + i, count) * load(b + i, count));
+  });
+}
+
+void add_product_row(const float* a, const float* b, int64_t width, float* y) {
+  for_each_16(width, [&](int64_t i, int64_t count) {
+    store(y + i, count, load(y + i, count) + load(a + i, count) * load(b + i, count));
+  });
+}
+
 void hadamard_row(const float* x, int64_t block, int64_t width, float* y) {
   const int64_t count = std::max<int64_t>(1, block / kLanes);
   const F32x16 factor = splat(1.0f / std::sqrt(static_cast<float>(block)));

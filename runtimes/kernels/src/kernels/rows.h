@@ -51,6 +51,12 @@ void norm_row_or_nan(const float* x, const float* weight, float epsilon, int64_t
 // y = x + y
 void add_row(const float* x, int64_t width, float* y);
 
+// y = a · b; y may be a or b.
+void multiply_row(const float* a, const float* b, int64_t width, float* y);
+
+// y = y + a · b, the product rounded before the sum.
+void add_product_row(const float* a, const float* b, int64_t width, float* y);
+
 // y = x · Q; Q has normalized Hadamard matrices of `block` rows on its diagonal. `block` is a power
 // of two, at most kMaxHadamard.
 constexpr int64_t kMaxHadamard = 512;

@@ -1,49 +1,17 @@
 // One call of self-attention, which writes its keys and values into a cache.
 #pragma once
 
-#include <algorithm>
-#include <cstring>
 #include <type_traits>
 
 #include "kernels/attention/attention.h"
-#include "kernels/cache_rows.h"
 #include "kernels/rows.h"
+#include "ops/cache_buffer.h"
 #include "ops/call_rows.h"
 #include "ops/heads.h"
 #include "ops/scratch.h"
 #include "ort/op.h"
 
 namespace edgespec {
-
-// Keys or values of a layer in the cache: [kv_heads, capacity, size].
-template <typename Number>
-struct CacheBuffer {
-  Number* numbers;
-
-  void write(const float* row, int64_t size, int64_t index) const {
-    if constexpr (std::is_same_v<Number, float>) {
-      std::copy_n(row, size, numbers + index * size);
-    } else {
-      store_row(row, size, numbers + index * size);
-    }
-  }
-  CacheRows<Number> rows() const { return {numbers}; }
-};
-
-template <>
-struct CacheBuffer<int8_t> {
-  int8_t* numbers;
-  float* scales;  // [kv_heads, capacity]
-
-  void write(const float* row, int64_t size, int64_t index) const {
-    scales[index] = store_row(row, size, numbers + index * size);
-  }
-  CacheRows<int8_t> rows() const { return {numbers, scales}; }
-};
-
-// The type of what the cache of an operator stores.
-template <typename Schema>
-using CachedNumber = typename decltype(Schema::in::past_key)::Number;
 
 // One call of self-attention: its rows and its cache, which stores numbers of this type.
 template <typename Number>
@@ -110,18 +78,6 @@ class CachedCall {
  private:
   CachedCall(const Heads& heads, const Rows& q, const Rows& k, const Rows& v, int64_t size)
       : heads_(heads), q_(q), k_(k), v_(v), size_(size) {}
-
-  // Memory of an output of the cache with this call's positions. The caller usually binds it to
-  // the memory of the past; if not, the past is copied.
-  template <typename T>
-  static T* present(const T* past, const Operand<T>& spec, KernelContext& context,
-                    const Shapes& shapes) {
-    T* now = context.output(spec, shapes);
-    size_t bytes = sizeof(T);
-    for (const int64_t size : shapes.of(spec)) bytes *= static_cast<size_t>(size);
-    if (now != past) std::memcpy(now, past, bytes);
-    return now;
-  }
 
   void write(const Rows& rows, const CacheBuffer<Number>& buffer) {
     for (int64_t r = 0; r < rows_.count(); ++r) {

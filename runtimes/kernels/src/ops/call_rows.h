@@ -1,4 +1,4 @@
-// Where the rows of a call of self-attention are in the cache, and which positions they see.
+// Where the rows of a call are in the cache, and which positions they see.
 #pragma once
 
 #include "kernels/attention/attention.h"
@@ -40,11 +40,16 @@ class CallRows {
 
   int64_t count() const { return count_; }
 
-  // Where a row of this call is in a buffer.
-  int64_t index(int64_t head, int64_t row) const {
+  RowLayout layout(int64_t row) const {
     const int64_t described = row - (count_ - described_);
-    return head * capacity_ + (described < 0 ? past_ + row : layouts_[described].index);
+    return described < 0 ? RowLayout{0, past_ + row, past_ + row} : layouts_[described];
   }
+
+  // Where a row of this call is in a buffer.
+  int64_t index(int64_t head, int64_t row) const { return at(head, layout(row).index); }
+
+  // Where a position of the cache is in a buffer.
+  int64_t at(int64_t head, int64_t position) const { return head * capacity_ + position; }
 
   AttentionShape shape(const Heads& heads, int64_t size) const {
     return {count_,    heads.count, heads.kv_count, size,       past_ + 1,   1,

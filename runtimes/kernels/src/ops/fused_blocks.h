@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ops/attention_ops.h"
+#include "ops/convolved_call.h"
 #include "ops/row_steps.h"
 #include "ops/weights.h"
 #include "threads/team.h"
@@ -197,19 +198,60 @@ class CrossAttentionBlock : AttentionBlock<Table> {
   using AttentionBlock<Table>::shapes_;
 };
 
-// The rows between the products of a feed-forward block: rotated, if its table has a Hadamard
-// matrix.
+// The rows that a block's last product reads: rotated, if its table has a Hadamard matrix for them.
 template <typename Schema>
-PlainRows activated_rows(const Setup&, Shapes&) {
+PlainRows closing_rows(const Setup&, Shapes&) {
   return {};
 }
 template <typename Schema>
   requires requires { Schema::in::closing_hadamard; }
-HadamardRows activated_rows(const Setup& setup, Shapes& shapes) {
+HadamardRows closing_rows(const Setup& setup, Shapes& shapes) {
   const auto rotated = HadamardRows::of(setup.constant(Schema::in::closing_hadamard, shapes));
   rotated.check_width(shapes[Dim::inner]);
   return rotated;
 }
+
+// A gated convolution; the first product makes its three inputs next to each other.
+template <typename Table>
+class ShortConvolutionBlock {
+ public:
+  using Schema = Table;
+
+  explicit ShortConvolutionBlock(const Setup& setup)
+      : ends_(setup, shapes_), quantize_(closing_rows<Schema>(setup, shapes_)) {
+    const int64_t inner = shapes_[Dim::inner];
+    if (shapes_[Dim::n] != 3 * inner) {
+      fail("weights make ", shapes_[Dim::n], " columns; 3 * ", inner, " fit");
+    }
+  }
+
+  void compute(KernelContext& context) {
+    Shapes shapes = shapes_;
+    const auto x = context.input(Schema::in::x, shapes);
+    const auto normed = ends_.normed(context, shapes);
+    const int64_t rows = shapes[Dim::m], inner = shapes[Dim::inner], width = shapes[Dim::k];
+    float* opened = scratch<BlockOpened>(rows * 3 * inner);
+    float* convolved = scratch<BlockAttended>(rows * inner);
+    const auto part = [&](int64_t index) {
+      return Rows{opened + index * inner, rows, inner, 3 * inner};
+    };
+    const ConvolvedCall<Schema> convolution(context, part(0), part(1), part(2), shapes);
+    const float* post_norm = ends_.sum.norm(context, shapes);
+    float* y = context.output(Schema::out::y, shapes);
+    Team::together(context.threads(), [&](const Threads& threads) {
+      ends_.opening.multiply_rows(x.data, rows, normed, nullptr, opened, threads);
+      convolution.convolve(convolved, threads);
+      ends_.sum.add(post_norm, x.data, rows, width, y, threads, [&](const float* added, float* to) {
+        ends_.closing.multiply_rows(convolved, rows, quantize_, added, to, threads);
+      });
+    });
+  }
+
+ private:
+  Shapes shapes_;
+  BlockEnds<Schema> ends_;
+  decltype(closing_rows<Schema>(std::declval<const Setup&>(), std::declval<Shapes&>())) quantize_;
+};
 
 // Norm, product, activation, perhaps Hadamard rotation, product, sum. `activate` makes a row of
 // `inner` numbers from one of kParts · inner.
@@ -219,7 +261,7 @@ class FeedForwardBlock {
   using Schema = Table;
 
   explicit FeedForwardBlock(const Setup& setup)
-      : ends_(setup, shapes_), quantize_(activated_rows<Schema>(setup, shapes_)) {
+      : ends_(setup, shapes_), quantize_(closing_rows<Schema>(setup, shapes_)) {
     const int64_t inner = shapes_[Dim::inner];
     if (shapes_[Dim::n] != kParts * inner) {
       fail("weights make ", shapes_[Dim::n], " columns; ", kParts, " * ", inner, " fit");
@@ -251,7 +293,7 @@ class FeedForwardBlock {
  private:
   Shapes shapes_;
   BlockEnds<Schema> ends_;
-  decltype(activated_rows<Schema>(std::declval<const Setup&>(), std::declval<Shapes&>())) quantize_;
+  decltype(closing_rows<Schema>(std::declval<const Setup&>(), std::declval<Shapes&>())) quantize_;
 };
 
 // Gate and up are next to each other.
