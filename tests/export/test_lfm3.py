@@ -146,6 +146,13 @@ def test_number_formats_stay_near_the_model_and_keep_rows_apart(case):
         assert variant.distance is None or variant.distance.kl < limit, name
 
 
+@pytest.mark.parametrize("variant", ["int8", "int4"])
+def test_convolutions_and_feed_forwards_are_single_operators(case, variant):
+    """No operator has the gates of heads: two of five layers attend."""
+    blocks = read_manifest(case.pair).target.variants[variant].blocks["decoder"]
+    assert (blocks.fused, blocks.total) == (8, 10)
+
+
 def test_the_rotations_of_int8_alone_change_nothing(case, tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "rotated", replace(FORMATS["fp32"], make=RotatedFloat))
     assert change_by_rotation(case.source, tmp_path / "pair") <= 1e-5
@@ -213,6 +220,10 @@ def patched(patch, owner, name, change):
     patch.setattr(owner, name, lambda self, *given: change(right(self, *given)))
 
 
+def _reversed(taps):
+    return taps[::-1].copy()
+
+
 def _wider(block):
     attention = block.mixer.attention
     window = attention.heads.window
@@ -236,13 +247,8 @@ MISTAKES = {
             _as_default(config), size, size // 2, *rest
         )
     ),
-    "taps in the other order": lambda p: p.setattr(ShortConvolution, "_tap", _other_tap),
+    "taps in the other order": lambda p: patched(p, ShortConvolution, "_taps_of", _reversed),
 }  # fmt: skip
-_tap = ShortConvolution._tap
-
-
-def _other_tap(self, g, steps):
-    return _tap(self, g, self.taps - 1 - steps)
 
 
 def _as_default(config):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -10,6 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from attention_calls import KINDS, NO_SOURCES, attributes_of, cached_inputs
+from convolution_calls import TAPS, cached_convolution
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH, installed_kernels
 from edgespec.errors import EdgespecError
@@ -30,8 +32,23 @@ from operator_calls import (
 )
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
-BLOCKS = {block.whole.name: block for block in FUSED_BLOCKS}
+ALL = {block.whole.name: block for block in FUSED_BLOCKS}
+# Blocks of convolutions that differ by their cache and their products; EDGESPEC_CORPUS=all: all.
+CONVOLUTIONS = {
+    "ShortConvolutionBlock",
+    "TwoLayerInt8CacheShortConvolutionPostNormBlock",
+    "Int4TwoLayerFloat16CacheShortConvolutionBlock",
+    "Int8GroupShortConvolutionPostNormBlock",
+}
+BLOCKS = {
+    name: block
+    for name, block in ALL.items()
+    if "Convolution" not in name
+    or name in CONVOLUTIONS
+    or os.environ.get("EDGESPEC_CORPUS") == "all"
+}
 STREAM = 96  # columns
+CONVOLVED = 128  # columns of a convolution, which fill their layers of the cache
 
 
 def cached_parts(rng, count, shape, complete):
@@ -78,6 +95,11 @@ def block_inputs(rng, name, count):
         else:
             (complete,) = (c for function, c in KINDS.values() if function is fused.inner)
             inputs |= cached_parts(rng, count, shape, complete)
+    elif "Convolution" in inner:
+        middle = CONVOLVED
+        widths = [middle] * 3
+        inputs |= cached_convolution(rng, fused.inner, count, middle)
+        attributes["taps"] = TAPS
     else:
         middle = 192
         widths = [middle] * fused.columns

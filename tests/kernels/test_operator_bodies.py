@@ -7,6 +7,7 @@ import pytest
 from attention_calls import attributes_of
 from edgespec_export.operators.activations import GATES, RELU
 from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
+from edgespec_export.operators.convolution_ops import SHORT_CONVOLUTION
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
@@ -103,6 +104,14 @@ BODIES = [
         ENCODER_ATTENTION,
         attributes_of((2, 2, 16)),
         "Unsqueeze Unsqueeze Unsqueeze MultiHeadAttention Squeeze",
+    ),
+    (
+        SHORT_CONVOLUTION[1, "fp32"],
+        {"taps": 2},
+        "Reshape Cast Concat Cast Add Shape Sub Reshape Reshape Gather Gather Range Shape Gather "
+        "Mul Unsqueeze Sub Reshape GreaterOrEqual Max ReduceProd Mul Shape Sub Concat Pad Concat "
+        "Reshape Transpose Slice Slice TensorScatter Gather TensorScatter Gather Concat Transpose "
+        "Flatten Shape Slice Unsqueeze Where Concat Reshape Mul Gather Mul Add Mul",
     ),
     (RMS_NORM, {"epsilon": 1e-5}, "RMSNormalization"),
     (GATES["silu"], {}, "Sigmoid Mul Mul"),

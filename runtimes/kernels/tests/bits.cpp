@@ -436,6 +436,20 @@ void norms_or_nan() {
   }
 }
 
+void convolutions() {
+  Digest digest("product of rows, and sum");
+  for (const int64_t width : kWidths) {
+    for (int64_t kind = 0; kind < kKinds; ++kind) {
+      const auto a = row_of_kind(kind, width), b = floats(width), c = floats(width);
+      std::vector<float> y(a.size());
+      multiply_row(a.data(), b.data(), width, y.data());
+      digest.add(y);
+      add_product_row(b.data(), c.data(), width, y.data());
+      digest.add(y);
+    }
+  }
+}
+
 void sampling() {
   Digest weights_of("softmax"), nuclei("nucleus"), draws("draw"), residuals("excess"),
       maxima("argmax");
@@ -494,4 +508,5 @@ int main() {
   int8_group_products();
   windowed_attention();
   norms_or_nan();
+  convolutions();
 }

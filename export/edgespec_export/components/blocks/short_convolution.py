@@ -108,12 +108,11 @@ class ShortConvolution:
 
     def _factors(self, g: Graph) -> ir.Value:
         """[taps, width]; the first row is that of the position itself."""
+        return g.stored(f"{self.weight}.taps", lambda: self._taps_of(g))
 
-        def make() -> npt.NDArray[np.generic]:
-            taps = g.weights.checkpoint_tensor(self.weight)[:, 0]
-            return np.ascontiguousarray(taps.T[::-1])
-
-        return g.stored(f"{self.weight}.taps", make)
+    def _taps_of(self, g: Graph) -> npt.NDArray[np.float32]:
+        """The checkpoint's factors, which have the position itself last."""
+        return np.ascontiguousarray(g.weights.checkpoint_tensor(self.weight)[:, 0].T[::-1])
 
     def _buffers(self, cache: str) -> list[graph_io.Buffer]:
         """The numbers of all its layers of the cache, then their scales, if there are any."""
