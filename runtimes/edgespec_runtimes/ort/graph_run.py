@@ -84,11 +84,11 @@ class GraphRun:
             self._bind_output(buffer.present, array)
         if memory.states is not None:
             self._state_length, self._kept_length = (np.zeros(1, np.int64) for _ in range(2))
-            self._bind_input(graph_io.STATE_LENGTH, self._state_length)
-            self._bind_input(graph_io.KEPT_LENGTH, self._kept_length)
+            self.bind_input(graph_io.STATE_LENGTH, self._state_length)
+            self.bind_input(graph_io.KEPT_LENGTH, self._kept_length)
             for number, array in enumerate(memory.states.rows):
                 past, present = graph_io.recent_rows_names(number)
-                self._bind_input(past, array)
+                self.bind_input(past, array)
                 self._bind_output(present, array)
         for name, array in self.states.items():
             bind = self.bind_input if name == graph_io.FUSED_STATES else self._bind_output
@@ -126,7 +126,7 @@ class GraphRun:
             zip(step.source.arrays, step.target.arrays, strict=True)
         ):
             past, present = graph_io.state_names(number)
-            self._bind_input(past, taken)
+            self.bind_input(past, taken)
             self._bind_output(present, made)
 
     def set_cross_attention(self, cross: Mapping[str, ort.OrtValue]) -> None:
