@@ -66,7 +66,8 @@ def test_no_text_that_fits_is_refused(name, text, most):
 def test_an_endless_text_is_refused_before_it_is_encoded(name, monkeypatch):
     encode = PromptEncoder(TOKENIZERS[name], None)
     monkeypatch.setattr(
-        "edgespec.pair.prompt._encodings", lambda *_: pytest.fail("the text was encoded")
+        "edgespec.pair.foreign.text_reader.TextReader.encodings",
+        lambda *_: pytest.fail("the text was encoded"),
     )
     message = r"the prompt has 200000 characters, at least \d+ tokens, and the cache holds 96;"
     with pytest.raises(UsageError, match=message):
