@@ -96,7 +96,7 @@ def test_other_weights_are_on_no_grid(kind):
     st.integers(-40, 40),
     st.lists(st.integers(0, 15), min_size=GROUP, max_size=GROUP),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_codes_of_any_step_are_found(step, first, codes):
     """Also where all codes of a group have a divisor, or are one."""
     matrix = ((np.array([codes]) + first) * np.float64(step)).astype(np.float32)
