@@ -39,8 +39,9 @@ ABSENT: Mapping[str, tuple[JsonValue, ...]] = {
     **{"chat_template": (), "chat_template_kwargs": ({},), "documents": ([],)},
     **{"add_generation_prompt": (True,), "continue_final_message": (False,), "thinking": ()},
     # vLLM, SGLang
-    **{"guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": ()},
-    **{"structured_outputs": (), "regex": (), "ebnf": (), "json_schema": (), "grammar": ()},
+    **{"guided_json": (), "guided_regex": ("",), "guided_choice": ([],), "guided_grammar": ("",)},
+    **{"structured_outputs": (), "regex": ("",), "ebnf": ("",), "json_schema": ()},
+    **{"grammar": ("",)},
     **{"stop_token_ids": ([],), "bad_words": ([],), "allowed_token_ids": ()},
     **{"use_beam_search": (False,), "num_beams": (1,), "prompt_logprobs": ()},
     **{"include_stop_str_in_output": (False,), "skip_special_tokens": (True,)},
