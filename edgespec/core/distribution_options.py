@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 MIN_TEMPERATURE = 1e-6  # below it, logits / temperature would leave float32's range
+MAX_TEMPERATURE = 1e30  # far beyond it 1 / temperature is 0, and 0 times a masked logit no number
 MAX_PENALTY = 2.0  # OpenAI's limits
 MAX_BIAS = 100.0
 
@@ -99,8 +100,8 @@ class Sampling:
 
     temperature: float = _option(
         0.0,
-        f"0 (greedy) or {MIN_TEMPERATURE} or more",
-        lambda value: value == 0 or MIN_TEMPERATURE <= value < math.inf,
+        f"0 (greedy) or {MIN_TEMPERATURE} or more, up to {MAX_TEMPERATURE}",
+        lambda value: value == 0 or MIN_TEMPERATURE <= value <= MAX_TEMPERATURE,
         "0 is greedy.",
         flag="-t",
         model_sets=True,

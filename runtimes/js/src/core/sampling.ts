@@ -6,6 +6,7 @@ import { shortened, UsageError } from "../errors.js";
 import { checkLargestLogit, Distribution, oneHot, type Processor } from "./distribution.js";
 
 const MIN_TEMPERATURE = 1e-6; // below it, logits / temperature would leave float32's range
+const MAX_TEMPERATURE = 1e30; // far beyond it 1 / temperature is 0, and 0 times a masked logit no number
 
 /**
  * Sampling options; the target and the draft share them. They are applied in this order, as in the Python
@@ -47,8 +48,8 @@ const SHARE: Omit<Option, "off"> = {
 export const OPTIONS: Readonly<Record<keyof Sampling, Option>> = {
   temperature: {
     off: 0,
-    holds: (value) => value === 0 || (value >= MIN_TEMPERATURE && value < Infinity),
-    give: `0 (greedy) or ${MIN_TEMPERATURE} or more`,
+    holds: (value) => value === 0 || (value >= MIN_TEMPERATURE && value <= MAX_TEMPERATURE),
+    give: `0 (greedy) or ${MIN_TEMPERATURE} or more, up to ${MAX_TEMPERATURE}`,
   },
   topK: {
     off: 0,
