@@ -257,6 +257,52 @@ HUNYUAN_NAMES = {
     "self_attn.query_layernorm": "attn_q_norm",
     "self_attn.key_layernorm": "attn_k_norm",
 }
+GEMMA4_NAMES = {
+    **LLAMA_NAMES,
+    "model.embed_tokens_per_layer": "per_layer_token_embd",
+    "model.per_layer_model_projection": "per_layer_model_proj",
+    "model.per_layer_projection_norm": "per_layer_proj_norm",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+    "per_layer_input_gate": "inp_gate",
+    "per_layer_projection": "proj",
+    "post_per_layer_input_norm": "post_norm",
+}
+
+
+def of_gemma4(config: Config) -> dict[str, Any]:
+    """Saved configs state the sizes of global layers layer by layer."""
+    layers, windowed = range(config["num_hidden_layers"]), config["head_dim"]
+    own = [config["per_layer_config"].get(str(layer), {}) for layer in layers]
+    size = max(each.get("head_dim", windowed) for each in own)
+    kv_heads = [each.get("num_key_value_heads", config["num_key_value_heads"]) for each in own]
+    rope = config["rope_parameters"]
+    return {
+        **of_decoder({**config, "rope_parameters": rope["full_attention"], "head_dim": size}),
+        "attention.head_count_kv": kv_heads,
+        "attention.key_length_swa": windowed,
+        "attention.value_length_swa": windowed,
+        "attention.sliding_window": config["sliding_window"],
+        "attention.sliding_window_pattern": [
+            kind == "sliding_attention" for kind in config["layer_types"]
+        ],
+        "attention.shared_kv_layers": config["num_kv_shared_layers"],
+        "embedding_length_per_layer_input": config["hidden_size_per_layer_input"],
+        "final_logit_softcapping": config["final_logit_softcapping"],
+        "rope.freq_base_swa": float(rope["sliding_attention"]["rope_theta"]),
+        "rope.dimension_count": size,
+        "rope.dimension_count_swa": windowed,
+    }
+
+
+def factors_of_gemma4(config: Config) -> dict[str, Any]:
+    """A quarter of the pairs of a head of 32 turns."""
+    return {"rope_freqs.weight": np.array([1.0] * 4 + [1e30] * 12, np.float32)}
+
+
 SEED_NAMES = {**LLAMA_NAMES, "post_attention_layernorm": "post_attention_norm"}
 _FORMS = (
     Form("Phi-3 mini", "phi3", of_phi3),
@@ -276,6 +322,8 @@ _FORMS = (
     Form("T5 v1.0", "t5", of_t5, T5_NAMES),
     Form("T5 v1.1, flan-T5", "t5", of_t5, T5_NAMES, own_head=True),
     Form("UMT5", "t5", of_t5, T5_NAMES, own_head=True),
+    Form("Gemma 4 E2B, E4B", "gemma4", of_gemma4, GEMMA4_NAMES, extra=factors_of_gemma4),
+    Form("Gemma 4 31B", "gemma4", of_gemma4, GEMMA4_NAMES, extra=factors_of_gemma4),
 )
 FORMS = {form.model: form for form in _FORMS}
 
@@ -290,7 +338,7 @@ def gguf_name(form: Form, name: str) -> str:
         names = dict(sorted(names.items(), key=lambda pair: "Dense." in pair[0]))
     for theirs, ours in names.items():
         name = name.replace(f"{theirs}.", f"{ours}.")
-    return name
+    return name.replace("layer_scalar", "layer_output_scale.weight")
 
 
 def converted(form: Form, name: str, tensor: Any, config: Config) -> Any:

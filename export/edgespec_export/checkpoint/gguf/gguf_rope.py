@@ -11,7 +11,7 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
-__all__ = ["FACTORS_OF_LONGROPE", "ROPE_FACTORS", "rope_scaling"]
+__all__ = ["FACTORS_OF_LONGROPE", "ROPE_FACTORS", "rope_factors", "rope_scaling"]
 
 # The scaling of Llama 3.1 and later: a tensor of the divisor of each frequency.
 ROPE_FACTORS = "rope_freqs.weight"
@@ -127,7 +127,7 @@ def _unsettled(header: GgufHeader, key: str, value: float | None) -> EdgespecErr
 
 def _longrope(header: GgufHeader, arch: str) -> JsonObject:
     """Both lists of factors. The amplitude is stated where it does not follow from the lengths."""
-    short, long = (_factors(header, name) for name in (_SHORT, _LONG))
+    short, long = (rope_factors(header, name) for name in (_SHORT, _LONG))
     lengths = [
         header.metadata.get(f"{arch}.{key}")
         for key in ("context_length", "rope.scaling.original_context_length")
@@ -150,7 +150,7 @@ def _longrope(header: GgufHeader, arch: str) -> JsonObject:
     )
 
 
-def _factors(header: GgufHeader, name: str) -> list[JsonValue]:
+def rope_factors(header: GgufHeader, name: str) -> list[JsonValue]:
     """The numbers of a float32 tensor, as shortest decimals."""
     tensor = header.tensors[name]
     if tensor.kind.name != "F32" or len(tensor.shape) != 1:

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 
 from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
-__all__ = ["SPACE", "sentencepiece_parts"]
+__all__ = ["SPACE", "merges_of", "sentencepiece_parts"]
 
 SPACE = "▁"  # what a piece has instead of a space
 
 
 def sentencepiece_parts(
     vocabulary: Mapping[str, int],
-    scores: Mapping[str, float],
+    merges: list[JsonValue],
     unknown: str | None,
     *,
     space_before: bool,
@@ -26,7 +26,7 @@ def sentencepiece_parts(
 
     Args:
         vocabulary: every piece with its id.
-        scores: of the pieces that neighbours may be joined to; the highest is joined first.
+        merges: pairs of pieces that are joined, the first of them first.
         unknown: the piece of characters without a piece, if there are no pieces of their bytes.
         space_before: a space is put before each part of a text between added tokens.
     """
@@ -53,13 +53,17 @@ def sentencepiece_parts(
             "fuse_unk": True,
             "unk_token": unknown,
             "vocab": pieces,
-            "merges": _merges(vocabulary, scores),
+            "merges": merges,
         },
     }
 
 
-def _merges(vocabulary: Mapping[str, int], scores: Mapping[str, float]) -> list[JsonValue]:
-    """Every pair of pieces that is a piece, by its score; of equal scores, the lower id first."""
+def merges_of(vocabulary: Mapping[str, int], scores: Mapping[str, float]) -> list[JsonValue]:
+    """Every pair of pieces that is a piece, by its score; of equal scores, the lower id first.
+
+    Args:
+        scores: of the pieces that neighbours may be joined to; the highest is joined first.
+    """
     order = sorted(scores, key=lambda piece: (-scores[piece], vocabulary[piece]))
     return [
         [piece[:at], piece[at:]]

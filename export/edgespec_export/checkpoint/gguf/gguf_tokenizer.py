@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
@@ -13,7 +14,7 @@ from edgespec.pair.foreign.tokenizer_trial import try_texts
 from edgespec.pair.tokenizer import is_tokenizer_error
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS, Rules, byte_level
-from edgespec_export.checkpoint.gguf.gguf_sentencepiece import SPACE, sentencepiece_parts
+from edgespec_export.checkpoint.gguf.gguf_sentencepiece import SPACE, merges_of, sentencepiece_parts
 from edgespec_export.checkpoint.gguf.gguf_unigram import UNIGRAM, gguf_unigram
 from edgespec_export.checkpoint.gguf.gguf_vocabulary import (
     CONTROL,
@@ -24,7 +25,7 @@ from edgespec_export.checkpoint.gguf.gguf_vocabulary import (
     list_of,
     tokens_of,
 )
-from edgespec_export.checkpoint.json_file import JsonObject
+from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
 __all__ = ["check_vocabulary", "control_tokens", "gguf_tokenizer"]
 
@@ -50,14 +51,16 @@ def gguf_tokenizer(header: GgufHeader) -> Tokenizer:
     spaced = header.metadata.get("tokenizer.ggml.add_space_prefix", True) is not False
     if model == "llama" and (not spaced or header.metadata.get("general.architecture") == _SPACED):
         rules, parts = _SENTENCEPIECE, _sentencepiece(header, space_before=spaced)
+    elif model == "gemma4":
+        rules, parts = _SENTENCEPIECE, _sentencepiece(header, space_before=False)
     elif model == "gpt2" and isinstance(pre, str) and pre in PRE_TOKENIZERS:
         rules = PRE_TOKENIZERS[pre]
         parts = _byte_level_bpe(header, rules)
     else:
         raise EdgespecError(
             f"{header.path}: tokenizer {shortened(model)} with pre-tokenizer {shortened(pre)} is "
-            f"not known (known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}, 't5', and 'llama' without "
-            f"a space before texts): {WAY_OUT}"
+            f"not known (known: 'gpt2' with {', '.join(PRE_TOKENIZERS)}, 't5', 'gemma4', and "
+            f"'llama' without a space before texts): {WAY_OUT}"
         )
     try:
         with quiet_panics():
@@ -116,15 +119,12 @@ def _byte_level_bpe(header: GgufHeader, rules: Rules) -> JsonObject:
 
 
 def _sentencepiece(header: GgufHeader, *, space_before: bool) -> JsonObject:
-    """The same for a file with scores instead of merges.
+    """The same for a file whose pieces have "▁" for a space, with scores or with merges.
 
     Tokens that a user defined are found before any others, also those of several spaces, which the
     file spells as spaces.
     """
     tokens = tokens_of(header)
-    scores = [score for score in list_of(header, "scores") if isinstance(score, int | float)]
-    if len(scores) != len(tokens):
-        raise EdgespecError(f"{header.path}: lacks the scores of its {len(tokens)} tokens")
     pieces = {
         token.replace(" ", SPACE) if kind == USER_DEFINED else token: (index, kind)
         for index, token, kind in tokens
@@ -144,11 +144,26 @@ def _sentencepiece(header: GgufHeader, *, space_before: bool) -> JsonObject:
         ],
         **sentencepiece_parts(
             {piece: index for piece, (index, _) in pieces.items()},
-            {piece: scores[index] for piece, (index, kind) in pieces.items() if kind == NORMAL},
+            _merges(header, pieces),
             next((piece for piece, (index, _) in pieces.items() if index == unknown), None),
             space_before=space_before,
         ),
     }
+
+
+def _merges(header: GgufHeader, pieces: Mapping[str, tuple[int, int]]) -> list[JsonValue]:
+    """The merges of a file, or those that its scores say.
+
+    Args:
+        pieces: each with its id and its kind.
+    """
+    if "tokenizer.ggml.merges" in header.metadata:
+        return list(list_of(header, "merges"))
+    scores = [score for score in list_of(header, "scores") if isinstance(score, int | float)]
+    if len(scores) != len(pieces):
+        raise EdgespecError(f"{header.path}: lacks the scores of its {len(pieces)} tokens")
+    normal = {piece: scores[index] for piece, (index, kind) in pieces.items() if kind == NORMAL}
+    return merges_of({piece: index for piece, (index, _) in pieces.items()}, normal)
 
 
 def _added(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.architectures.architecture import Architecture
 from edgespec_export.checkpoint.gguf.architectures.gemma import GEMMA, GEMMA2, GEMMA3
+from edgespec_export.checkpoint.gguf.architectures.gemma4 import GEMMA4
 from edgespec_export.checkpoint.gguf.architectures.gpt2 import GPT2
 from edgespec_export.checkpoint.gguf.architectures.granite import GRANITE, GRANITE_HYBRID
 from edgespec_export.checkpoint.gguf.architectures.hunyuan import HUNYUAN_DENSE
@@ -33,7 +34,7 @@ __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]
 _ALL = (
     *(LLAMA, QWEN2, QWEN3, SMOLLM3, SEED_OSS, ERNIE4_5, ARCEE, MISTRAL3, CHATGLM),
     *(GRANITE, GRANITE_HYBRID, PHI3, HUNYUAN_DENSE, LFM2, GPT2, T5),
-    *(GEMMA, GEMMA2, GEMMA3, OLMO2, EXAONE4),
+    *(GEMMA, GEMMA2, GEMMA3, GEMMA4, OLMO2, EXAONE4),
 )
 ENCODER_ALONE = "t5encoder"
 ARCHITECTURES: Mapping[str, Architecture] = {known.name: known for known in _ALL}

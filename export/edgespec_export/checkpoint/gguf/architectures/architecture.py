@@ -35,6 +35,7 @@ class Architecture:
         norms_with_one: 1 is added to the weights of norms.
         transposed, squeezed: Hugging Face's last names of the tensors that the checkpoint has
             transposed, and with a second dimension of 1.
+        without_suffix: Hugging Face's names of parts that are no ".weight".
         variant: the architecture of a file, where those of one name differ.
     """
 
@@ -50,6 +51,7 @@ class Architecture:
     norms_with_one: bool = False
     transposed: tuple[str, ...] = ()
     squeezed: tuple[str, ...] = ()
+    without_suffix: frozenset[str] = frozenset()
     variant: Callable[[GgufHeader], Architecture] | None = None
 
     def hugging_face_name(self, header: GgufHeader, name: str) -> str:
@@ -67,4 +69,4 @@ class Architecture:
         if match is None or part is None:
             raise EdgespecError(f"{header.path}: tensor {shortened(name)} is not known")
         layer = self.stacks[match["stack"]].format(match["layer"])
-        return f"{layer}.{part}.{match['kind']}"
+        return f"{layer}.{part}" + ("" if part in self.without_suffix else f".{match['kind']}")
