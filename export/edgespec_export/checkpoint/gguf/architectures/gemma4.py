@@ -18,6 +18,7 @@ from edgespec_export.checkpoint.json_file import JsonObject, JsonValue
 
 __all__ = ["GEMMA4"]
 
+_PER_LAYER = "per_layer_token_embd.weight"
 _NEVER = 1e30  # the divisor of a frequency that does not turn
 _PERIOD = 6  # of global layers, where a file does not list them
 
@@ -63,7 +64,7 @@ def _gemma4(header: GgufHeader) -> JsonObject:
             "gemma4.embedding_length_per_layer_input", 0
         ),
         "vocab_size": vocab_size(header),
-        "vocab_size_per_layer_input": vocab_size(header),
+        "vocab_size_per_layer_input": _embedded_tokens(header),
         "max_position_embeddings": count(header, "gemma4.context_length"),
         "rms_norm_eps": number(header, "gemma4.attention.layer_norm_rms_epsilon"),
         "sliding_window": count(header, "gemma4.attention.sliding_window"),
@@ -95,6 +96,11 @@ def _kv_heads(header: GgufHeader, layers: int) -> list[int]:
             "layers"
         )
     return found
+
+
+def _embedded_tokens(header: GgufHeader) -> int:
+    """Tokens with embeddings for each layer; 0 if there are none."""
+    return header.tensors[_PER_LAYER].shape[0] if _PER_LAYER in header.tensors else 0
 
 
 def _keys_are_values(header: GgufHeader, kinds: list[JsonValue]) -> bool:
@@ -131,7 +137,7 @@ GEMMA4 = decoder(
     layer=_LAYER,
     outside={
         **OUTSIDE,
-        "per_layer_token_embd.weight": "model.embed_tokens_per_layer.weight",
+        _PER_LAYER: "model.embed_tokens_per_layer.weight",
         "per_layer_model_proj.weight": "model.per_layer_model_projection.weight",
         "per_layer_proj_norm.weight": "model.per_layer_projection_norm.weight",
     },
