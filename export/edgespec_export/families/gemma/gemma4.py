@@ -63,7 +63,7 @@ class Gemma4(Gemma3):
             the last of them of their kind wrote.
         keys_are_values: global layers have no matrix of values.
         input_size: numbers of each layer's own embedding of a token; 0: there are none.
-        input_tokens: tokens that have one.
+        input_tokens: tokens that have one; 0 where there are none.
     """
 
     family = "gemma4"
@@ -111,6 +111,8 @@ class Gemma4(Gemma3):
             input_size=_whole_number(config, "hidden_size_per_layer_input", 2**31, 256),
             input_tokens=_whole_number(config, "vocab_size_per_layer_input", 2**31, 262144),
         )
+        if not shape.input_size:
+            shape = replace(shape, input_tokens=0)
         config.must_be("attention_bias", False)
         config.must_be("use_bidirectional_attention", "vision")  # text is causal there, too
         config.must_be("hidden_activation", *TANH)
