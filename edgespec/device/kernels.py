@@ -32,7 +32,7 @@ __all__ = [
 logger = logging.getLogger("edgespec")
 
 PACKAGE = "edgespec_kernels"
-OLDEST = (0, 8)  # older ones know other functions
+OLDEST = (0, 10)  # older ones lack operators that graphs are made of
 SWITCH = "EDGESPEC_KERNELS"  # ON, OFF, or the name of an instruction set, which it forces
 # PEP 440, without epochs; a device has no library for it.
 VERSION = re.compile(
