@@ -73,6 +73,7 @@ class Place:
         Raises:
             StoppedMatcherError: the matcher went over a limit.
         """
+        self._check_kept()
         common = common_length(self._read, tokens)
         if common < len(self._read) and not self._matcher.rollback(len(self._read) - common):
             self._begin_again()
@@ -105,6 +106,7 @@ class Place:
 
     def may_end(self) -> bool:
         """Whether the text may end here."""
+        self._check_kept()
         return bool(self._matcher.is_accepting())
 
     def readable(self, tokens: Sequence[int]) -> int:
@@ -130,8 +132,7 @@ class Place:
 
     def _timed(self, work: Callable[[], T]) -> T:
         """The work's result. Only parsers of Lark grammars may be ambiguous, see `TimedWork`."""
-        if self._lost:
-            raise SlowMatcherError(f"the matcher of the {self._kind} was lost")
+        self._check_kept()
         if not self._is_lark:
             return work()
         try:
@@ -139,6 +140,14 @@ class Place:
         except SlowMatcherError:
             self._lost = True
             raise
+
+    def _check_kept(self) -> None:
+        """Raises SlowMatcherError if the matcher was left to work that was given up."""
+        if self._lost:
+            raise SlowMatcherError(
+                f"the {self._kind} is too ambiguous: its matcher was given up, as it took too long "
+                "for one token; let each text be read in few ways only"
+            )
 
     def _opened(self) -> LLMatcher:
         with needs_extra("grammar"):
