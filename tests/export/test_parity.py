@@ -222,7 +222,7 @@ def test_verify_fails_an_export_that_differs(tmp_path, monkeypatch):
 
 
 def test_a_family_that_transformers_does_not_have_is_named():
-    with pytest.raises(EdgespecError, match=r"family 'nosuch' .* \(known: t5, llama,"):
+    with pytest.raises(EdgespecError, match=r"family 'nosuch' .* \(known: t5, umt5, llama,"):
         transformers_class("nosuch")
 
 

@@ -42,7 +42,7 @@ class RecurrentLayer:
 def recurrent_layers(session: ort.InferenceSession) -> list[RecurrentLayer]:
     """The recurrent layers of a decoder graph; none of most."""
     shapes = {value.name: value.shape for value in session.get_inputs()}
-    layers = []
+    layers: list[RecurrentLayer] = []
     while (past := graph_io.state_names(len(layers))[0]) in shapes:
         rows, _ = graph_io.recent_rows_names(len(layers))
         layers.append(RecurrentLayer(len(layers), shapes[past][0], shapes[rows][2]))

@@ -86,7 +86,8 @@ class OrtAssistant(OrtModel):
         with self._computing():
             self._decoder.run(call)
         self._head.keep_hidden(states[graph_io.HIDDEN][0], position)
-        return self._decoder.logits_call(1, 0, 0).logits[0]
+        row: npt.NDArray[np.float32] = self._decoder.logits_call(1, 0, 0).logits[0]
+        return row
 
     def _call(self) -> GraphRun:
         """The call of one row, with the target's cache among its inputs."""
