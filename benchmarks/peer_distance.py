@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact.manifest import Manifest, read_manifest
-from edgespec.artifact.measured import Distance
+from edgespec.artifact.row_invariance import Distance
 from edgespec.device.device import Device
 from edgespec.pair.opening.runtime import open_model
 from edgespec.pair.opening.sample_prompts import sample_texts

@@ -18,7 +18,7 @@ from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, LayerShape
 from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
-from edgespec.artifact.measured import Distance, RowInvariance
+from edgespec.artifact.row_invariance import Distance, RowInvariance
 from edgespec.artifact.typed_json import parsed, write_json
 from edgespec.costs.row_cost import RowCost
 from edgespec.errors import EdgespecError, shortened

@@ -12,7 +12,7 @@ import click
 
 from edgespec.artifact.chat_format import NEEDS_JINJA
 from edgespec.artifact.manifest import CHAT_TEMPLATE, Exported, FusedBlocks, Manifest
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.chat.chat_template import jinja_is_installed
 from edgespec.cli.console import console_text
 from edgespec.core.stats import Stats

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact.graph_io import MAX_ROWS
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.core.model import Candidate, CandidateModel, Model, candidate_model_of
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.batch_invariance import Passage, is_batch_invariant

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import edgespec
 from edgespec.artifact.manifest import Manifest, read_manifest
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.device.device import Device
 from edgespec.pair.opening.invariance_cache import measured_invariance
 from edgespec.pair.opening.runtime import machine_of, open_model

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import edgespec
 from edgespec.artifact.integrity import FileRecord, record
 from edgespec.artifact.manifest import FORMAT_VERSION, MANIFEST, Exported, Manifest, Variant
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.cli.main import main
 from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE
 from manifests import edit_manifest

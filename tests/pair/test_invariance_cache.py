@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import edgespec
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest, read_manifest, write_manifest
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.cli.main import main
 from edgespec.device.device import HERE, Device
 from edgespec.device.kernels import OFF, SWITCH, installed_kernels

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgespec.artifact.manifest import Manifest
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.device.device import Device, variant_title
 from edgespec.pair.opening.invariance_cache import known_invariance, measured_invariance
 from edgespec.pair.opening.profile import Profile

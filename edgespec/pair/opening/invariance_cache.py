@@ -16,7 +16,7 @@ from typing import Literal
 
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Manifest
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.artifact.typed_json import read_json, write_json
 from edgespec.device.device import Device, variant_title
 from edgespec.device.kernels import kernels_for

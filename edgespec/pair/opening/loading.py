@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import TOKENIZER, Manifest, read_manifest
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.artifact.speech_format import read_speech_format
 from edgespec.chat.chat_template import read_chat_template
 from edgespec.costs.cost_model import Costs, estimated_costs

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgespec.artifact.manifest import Manifest
-from edgespec.artifact.measured import Distance
+from edgespec.artifact.row_invariance import Distance
 from edgespec.device.device import CPU, Device, variant_title
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.opening.runtime import open_model

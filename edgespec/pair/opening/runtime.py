@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.manifest import Exported
-from edgespec.artifact.measured import RowInvariance
+from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.artifact.speech_format import read_speech_format
 from edgespec.audio.sample_sound import sample_log_mel
 from edgespec.core.model import Model

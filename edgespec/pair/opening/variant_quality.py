@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.artifact.measured import Distance
+from edgespec.artifact.row_invariance import Distance
 from edgespec.core.model import Model
 from edgespec.drafters.vocabulary_map import Vocabulary
 
