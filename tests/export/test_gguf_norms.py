@@ -16,7 +16,7 @@ from checkpoints import byte_tokenizer
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
-from edgespec_export.checkpoint.gguf.architectures import norms_after
+from edgespec_export.checkpoint.gguf.architectures import gguf_norms_after
 from edgespec_export.checkpoint.gguf.gguf_file import open_gguf
 from edgespec_export.export_pair import export_pair
 from norms_checkpoints import MODELS, SIZES, WINDOW, write_model
@@ -90,7 +90,7 @@ def write_gguf(path, source, name, **changes):
 @pytest.fixture
 def written(tmp_path, monkeypatch):
     """Writes the two forms of a model."""
-    monkeypatch.setattr(norms_after, "_WINDOWED_LAYERS_OF_EXAONE", SIZES["num_hidden_layers"])
+    monkeypatch.setattr(gguf_norms_after, "_WINDOWED_LAYERS_OF_EXAONE", SIZES["num_hidden_layers"])
 
     def write(name, **changes):
         scale = {"query_pre_attn_scalar": 16} if name == "Gemma2" else {}  # the head's size

@@ -51,8 +51,7 @@ def _loaded(
 ) -> Any:
     """A model with the weights of an opened checkpoint."""
     config = config.get_text_config() if "text_config" in config else config
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
+    vars(config).pop("quantization_config", None)
     weights = checkpoint.weights
     state = {
         name: torch.from_numpy(np.array(weights.read(name), np.float32)).to(dtype)

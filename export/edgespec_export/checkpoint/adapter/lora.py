@@ -51,7 +51,7 @@ class Shifted:
 
     def applied(self, rows: Float, start: int, stop: int) -> Float:
         added = self.adapter.read(self.name)[start:stop].astype(np.float32)
-        return rows + added * np.float32(self.scale)
+        return np.asarray(rows + added * np.float32(self.scale), np.float32)
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,13 @@ class LowRank:
         first, second = (self.adapter.read(name).astype(np.float32) for name in (self.b, self.a))
         if self.transposed:
             first, second = second.T, first.T
-        changed = rows + (first[start:stop] @ second) * np.float32(self.scale)
+        added = (first[start:stop] @ second) * np.float32(self.scale)
+        changed = np.asarray(rows + added, np.float32)
         if self.lengths is None:
             return changed
         lengths = self.adapter.read(self.lengths).astype(np.float32).reshape(-1)
         if self.transposed:
-            return np.asarray(changed * (lengths / np.linalg.norm(changed, axis=0)))
-        return np.asarray(
-            changed * (lengths[start:stop] / np.linalg.norm(changed, axis=1))[:, None]
-        )
+            scales = lengths / np.linalg.norm(changed, axis=0)
+        else:
+            scales = (lengths[start:stop] / np.linalg.norm(changed, axis=1))[:, None]
+        return np.asarray(changed * scales, np.float32)

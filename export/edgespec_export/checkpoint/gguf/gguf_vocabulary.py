@@ -18,7 +18,11 @@ __all__ = [
 ]
 
 # Types of tokens, of SentencePiece.
-NORMAL, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 3, 4, 5, 6
+NORMAL = 1
+CONTROL = 3
+USER_DEFINED = 4
+UNUSED = 5
+BYTE = 6
 WAY_OUT = "put the model's tokenizer.json into the folder of the GGUF file"
 
 

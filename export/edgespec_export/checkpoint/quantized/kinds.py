@@ -10,7 +10,7 @@ from edgespec_export.checkpoint.quantized.awq import find_awq
 from edgespec_export.checkpoint.quantized.bitsandbytes import find_bitsandbytes
 from edgespec_export.checkpoint.quantized.compressed_tensors import find_compressed_tensors
 from edgespec_export.checkpoint.quantized.fp8 import find_fp8
-from edgespec_export.checkpoint.quantized.gptq import find_gptq
+from edgespec_export.checkpoint.quantized.gptq_source import find_gptq
 from edgespec_export.checkpoint.quantized.matrix import Found, Parts
 from edgespec_export.checkpoint.quantized.mlx import find_mlx
 

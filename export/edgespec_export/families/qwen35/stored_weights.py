@@ -9,7 +9,8 @@ from edgespec_export.checkpoint.weights import Weights, read_rows
 
 __all__ = ["GATE", "QUERIES", "StoredWeights"]
 
-QUERIES, GATE = "self_attn.q_proj.weight", "self_attn.gate.weight"
+QUERIES = "self_attn.q_proj.weight"
+GATE = "self_attn.gate.weight"
 PLAIN_NORM = "linear_attn.norm.weight"
 
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.architectures.architecture import Architecture
-from edgespec_export.checkpoint.gguf.architectures.gemma import GEMMA, GEMMA2, GEMMA3
-from edgespec_export.checkpoint.gguf.architectures.gemma4 import GEMMA4
-from edgespec_export.checkpoint.gguf.architectures.gpt2 import GPT2
-from edgespec_export.checkpoint.gguf.architectures.granite import GRANITE, GRANITE_HYBRID
-from edgespec_export.checkpoint.gguf.architectures.hunyuan import HUNYUAN_DENSE
-from edgespec_export.checkpoint.gguf.architectures.lfm2 import LFM2
-from edgespec_export.checkpoint.gguf.architectures.llama import LLAMA, QWEN2, QWEN3
-from edgespec_export.checkpoint.gguf.architectures.llama_relatives import (
+from edgespec_export.checkpoint.gguf.architectures.gguf_gemma import GEMMA, GEMMA2, GEMMA3
+from edgespec_export.checkpoint.gguf.architectures.gguf_gemma4 import GEMMA4
+from edgespec_export.checkpoint.gguf.architectures.gguf_gpt2 import GPT2
+from edgespec_export.checkpoint.gguf.architectures.gguf_granite import GRANITE, GRANITE_HYBRID
+from edgespec_export.checkpoint.gguf.architectures.gguf_hunyuan import HUNYUAN_DENSE
+from edgespec_export.checkpoint.gguf.architectures.gguf_lfm2 import LFM2
+from edgespec_export.checkpoint.gguf.architectures.gguf_llama import LLAMA, QWEN2, QWEN3
+from edgespec_export.checkpoint.gguf.architectures.gguf_llama_relatives import (
     ARCEE,
     CHATGLM,
     ERNIE4_5,
@@ -24,9 +24,9 @@ from edgespec_export.checkpoint.gguf.architectures.llama_relatives import (
     SEED_OSS,
     SMOLLM3,
 )
-from edgespec_export.checkpoint.gguf.architectures.norms_after import EXAONE4, OLMO2
-from edgespec_export.checkpoint.gguf.architectures.phi3 import PHI3
-from edgespec_export.checkpoint.gguf.architectures.t5 import T5
+from edgespec_export.checkpoint.gguf.architectures.gguf_norms_after import EXAONE4, OLMO2
+from edgespec_export.checkpoint.gguf.architectures.gguf_phi3 import PHI3
+from edgespec_export.checkpoint.gguf.architectures.gguf_t5 import T5
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 
 __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]

@@ -13,7 +13,7 @@ from edgespec_export.checkpoint.gguf.architectures.decoder import (
     layer_types,
     stated,
 )
-from edgespec_export.checkpoint.gguf.architectures.norms_after import NORMS_ON_BOTH_SIDES
+from edgespec_export.checkpoint.gguf.architectures.gguf_norms_after import NORMS_ON_BOTH_SIDES
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_values import count, number
 from edgespec_export.checkpoint.json_file import JsonObject

@@ -10,7 +10,7 @@ from edgespec_export.checkpoint.gguf.architectures.decoder import (
     decoder,
     layer_types,
 )
-from edgespec_export.checkpoint.gguf.architectures.norms_after import NORMS_ON_BOTH_SIDES
+from edgespec_export.checkpoint.gguf.architectures.gguf_norms_after import NORMS_ON_BOTH_SIDES
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_rope import ROPE_FACTORS, rope_factors
 from edgespec_export.checkpoint.gguf.gguf_values import count, number, required, vocab_size
