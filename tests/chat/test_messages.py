@@ -192,13 +192,13 @@ def test_without_jinja_texts_around_messages_write(monkeypatch, folder, caplog):
     assert pair.generate([user("a")], max_new_tokens=1).prompt_tokens > 1
     for messages, options in [
         ([user("a"), user("b")], {}),
-        ([user("a")], {"chat_template_kwargs": {"enable_thinking": False}}),
         ([user("a")], {"add_generation_prompt": False}),
         ([user("a"), assistant("b", tool_calls=[{"function": {"name": "f"}}]), user("c")], {}),
     ]:
         with pytest.raises(UsageError, match=r"install Jinja"):
             pair.generate(messages, **options)
-    harmless = {"chat_template_kwargs": {"colour": "red"}}
+    # This template reads neither, as the export found.
+    harmless = {"chat_template_kwargs": {"colour": "red", "enable_thinking": False}}
     assert pair.encode([user("a")]) == pair.encode([user("a", name="bob")])
     assert pair.generate([user("a")], max_new_tokens=1, **harmless).prompt_tokens
 
