@@ -18,6 +18,7 @@ import pytest
 
 from batch_files import choices_of, lines_of, messages_of, texts_of, written
 from command import EDGESPEC, run
+from depth import deep
 from edgespec.artifact.manifest import MANIFEST, pair_digest
 from edgespec.batch.answering import AnsweringOptions
 from edgespec.batch.cores import CoreShare, shared_cores, sockets_here
@@ -45,7 +46,7 @@ def without_ray(folder: Path, source: Path, out: Path) -> dict[str, str]:
 # --- the same answers -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", [[], ["--any-order"]])
+@pytest.mark.parametrize("order", [[], pytest.param(["--any-order"], marks=deep)])
 def test_two_actors_give_the_texts_of_one_process_and_the_same_errors(tiny_folder, tmp_path, order):
     lines = [{"prompt": f"line {n}"} for n in range(100)]
     again = {"custom_id": "line-3", "prompt": "x"}
@@ -65,6 +66,7 @@ def test_two_actors_give_the_texts_of_one_process_and_the_same_errors(tiny_folde
     assert (done["lines"], done["failed"]) == (103, 3)
 
 
+@deep
 def test_two_actors_give_all_answers_of_lines_with_n(tiny_folder, tmp_path):
     lines = [{"prompt": f"line {n}", "n": 1 + n % 5} for n in range(20)]
     source = written(tmp_path / "in", *lines, {"prompt": "x", "n": 129})
@@ -329,6 +331,7 @@ def test_a_node_without_the_pair_is_named_before_the_batch_and_by_its_actors(own
             list(answers_on_ray([line], pool, absent, sha256, {}, HERE))
 
 
+@deep
 def test_an_option_that_fits_no_line_ends_a_batch_on_ray(tiny_folder, tmp_path):
     message = refused(tiny_folder, tmp_path, *ON_RAY, "--gamma", 99999)
     assert "Ray cannot go on" in message

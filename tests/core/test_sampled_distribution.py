@@ -25,6 +25,7 @@ from test_exact_distribution import residual_is_p, swapped_ratio
 
 import edgespec
 from checkpoints import write_llama, write_noisy
+from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.sampling import SamplingProcessor
@@ -124,8 +125,16 @@ def differs(counts, distribution):
     return bool(kl > threshold(SAMPLES, int((distribution > 0).sum())))
 
 
-@pytest.mark.parametrize("rule", ["coupled", "token", "block"])
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+# Every rule, and every way to sample.
+DEFAULT = [("temperature 1", rule) for rule in ("coupled", "token", "block")]
+DEFAULT += [(sampling, "token") for sampling in SAMPLINGS if sampling != "temperature 1"]
+OTHERS = [(sampling, rule) for sampling in SAMPLINGS for rule in ("coupled", "block")]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "rule"),
+    [*DEFAULT, *(pytest.param(*case, marks=deep) for case in OTHERS if case not in DEFAULT)],
+)
 def test_sampled_text_has_the_targets_distribution(folder, small_pair, sampling, rule):
     process = SAMPLINGS[sampling]
     counts, accepted = empirical(small_pair, process, rule=rule, gamma=3)

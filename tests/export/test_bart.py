@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 import edgespec
 from bart_checkpoints import CLASSES, SIZES, write_bart
 from checkpoints import add_tensor, write_noisy
+from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
@@ -190,7 +191,13 @@ def test_positions_end_where_the_table_ends(tmp_path):
 # --- number formats and drafts --------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=CLASSES)
+ALWAYS = ("bart", "m2m100")  # in every format
+
+
+@pytest.fixture(
+    scope="module",
+    params=[name if name in ALWAYS else pytest.param(name, marks=deep) for name in CLASSES],
+)
 def folder(request, tmp_path_factory):
     """A pair in every format, whose draft is sometimes right; its first token is forced."""
     folder = tmp_path_factory.mktemp("formats")

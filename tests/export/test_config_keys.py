@@ -14,6 +14,7 @@ import pathlib
 import numpy as np
 import pytest
 
+from depth import deep
 from edgespec.errors import EdgespecError
 from edgespec_export.families import FAMILIES, family_of
 from edgespec_export.families.config_keys import class_keys
@@ -62,6 +63,7 @@ def script():
     return module
 
 
+@deep
 def test_the_table_is_what_the_script_makes_of_the_installed_transformers():
     transformers = pytest.importorskip("transformers")
     made = script()

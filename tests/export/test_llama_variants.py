@@ -9,6 +9,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer
+from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.opening.runtime import open_model
@@ -146,6 +147,7 @@ def test_distillation_refuses_what_it_would_compute_otherwise():
         plan_for(Plan(layers=1, steps=1), family)
 
 
+@deep
 def test_every_number_format_of_hunyuan_is_near_and_keeps_rows_apart(tmp_path):
     """Its norms stand where no other family has them."""
     source = write(tmp_path / "checkpoint", "HunYuanDenseV1", rope_parameters=RAISED)
