@@ -55,7 +55,7 @@ class Drafter(Protocol):
         ...
 
     def propose(
-        self, sequence: Sequence[int], gamma: int, randomness: Randomness
+        self, sequence: Sequence[int], /, gamma: int, randomness: Randomness
     ) -> Proposal | Requests[Proposal]:
         """Proposes at most `gamma` tokens to follow `sequence`.
 

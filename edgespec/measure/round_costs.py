@@ -47,8 +47,8 @@ class Repeat:
     def begin(self, prompt: Sequence[int]) -> None:
         pass
 
-    def propose(self, text: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
-        tokens = [text[-1]] * gamma
+    def propose(self, sequence: Sequence[int], gamma: int, randomness: Randomness) -> Proposal:
+        tokens = [sequence[-1]] * gamma
         return Proposal(tokens, [one_hot(token) for token in tokens])
 
 
