@@ -50,6 +50,9 @@ MISSING: dict[str, tuple[str, str]] = {
 }
 DRAFTS = {"eagle", "eagle3", "block", "t5_shared_encoder"}  # of edgespec's own making
 
+NAMED = 20  # model types in a message
+ALL_FAMILIES = "docs/reference/families.md"
+
 
 def unknown_type(kind: object, known: Iterable[str], label: str) -> EdgespecError:
     """The error for a model type that is none of the known ones.
@@ -59,9 +62,10 @@ def unknown_type(kind: object, known: Iterable[str], label: str) -> EdgespecErro
         known: the model types of all families.
     """
     public = sorted(set(known) - DRAFTS)
+    exported = f"{', '.join(public[:NAMED])} and {len(public) - NAMED} more ({ALL_FAMILIES})"
     if not isinstance(kind, str) or not kind:
         return EdgespecError(
-            f"{label}: model_type is {shortened(kind)}; edgespec exports {', '.join(public)}"
+            f"{label}: model_type is {shortened(kind)}; edgespec exports {exported}"
         )
     start = f"{label}: model_type is {shortened(kind)}, which edgespec does not export"
     if kind in MISSING:
@@ -69,4 +73,4 @@ def unknown_type(kind: object, known: Iterable[str], label: str) -> EdgespecErro
         return EdgespecError(f"{start}: the nearest family, {nearest}, lacks {missing}")
     close = difflib.get_close_matches(kind, public, n=1, cutoff=0.65)
     nearest = f" (nearest in name: {close[0]})" if close else ""
-    return EdgespecError(f"{start}{nearest}; it exports {', '.join(public)}")
+    return EdgespecError(f"{start}{nearest}; it exports {exported}")
