@@ -17,7 +17,7 @@ from edgespec.device.kernels import SWITCH, installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.onnx_graph.operator_parts import CLOSING, POST_NORM_NAMES
-from edgespec_export.operators.activations import GATES
+from edgespec_export.operators.activations import RELU
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS, fuse_blocks
 from edgespec_export.quantization.hadamard import hadamard
 from edgespec_runtimes.ort.session import open_session
@@ -243,16 +243,16 @@ def test_a_block_whose_keys_have_another_use_is_not_fused(rng, tmp_path):
 
 
 def test_a_block_that_no_operator_computes_is_not_fused(rng):
-    """No model has this one: a norm after a feed-forward with a SiLU."""
+    """No model has this one: a norm after a feed-forward with a ReLU."""
     fused, inputs, fixed, attributes = block_inputs(rng, "Int4GeluFeedForwardPostNormBlock", 5)
     g = Graph("not in the table", None)
     values = {n: g.input(n, v.dtype, [None] * v.ndim) for n, v in inputs.items()}
     values |= {n: g.constant(v, v.dtype) for n, v in fixed.items()}
-    out, _ = by_parts(g, replace(fused, inner=GATES["silu"]), values, attributes)
+    out, _ = by_parts(g, replace(fused, inner=RELU, columns=1), values, attributes)
     g.output("y", out, np.float32, [None, None])
     assert str(fuse_blocks(g.model(), g.blocks)) == (
         "0 of 1 blocks fused; block (1 block) not fused: no operator computes RMSNormInt4MatMul, "
-        "SiluGate and RMSNorm"
+        "Relu and RMSNorm"
     )
 
 

@@ -10,8 +10,9 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const PACKAGE = fileURLToPath(new URL("../../", import.meta.url));
-// Minified, without onnxruntime and the tokenizer library; 5,000 of them give that library the token ids of Rust's.
-const BYTES = 68_000;
+// Minified, without onnxruntime and the tokenizer library. 5,000 give that library the token ids of Rust's, 2,900 check
+// callers' own drafters.
+const BYTES = 70_000;
 
 /** Bytes of a module's text, minified and bundled: what is loaded at once, without what is imported when it is needed. */
 async function bundledBytes(contents: string): Promise<number> {

@@ -5,7 +5,8 @@ import type { Host } from "../host.js";
 import { MAX_ROWS } from "../pair/manifest.js";
 import type { RowInvariance } from "../pair/records.js";
 import { machineDigest, machineSentence } from "./machine.js";
-import { logitsDigest, measureRowInvariance } from "./measure.js";
+
+type Measuring = typeof import("./measure.js");
 
 /** A model that is opened to be measured. */
 export interface MeasuredModel extends Model {
@@ -17,19 +18,22 @@ export interface MeasuredModel extends Model {
  * by a few calls; or measured now, which takes seconds.
  *
  * @param graph digest of the decoder's file.
- * @param openModel opens the target to be measured; called only if it has to be.
+ * @param openModel opens the target, with a cache of that many positions, to be measured; called only if it
+ *   has to be.
  */
 export async function rowInvarianceHere(
   host: Host,
   graph: string,
-  openModel: () => MeasuredModel,
+  openModel: (capacity: number) => MeasuredModel,
 ): Promise<RowInvariance> {
   const machine = await machineDigest(host);
   const known = await host.invariance.read(graph, machine);
   if (known !== null) return known;
-  const model = openModel();
+  const measuring = await import("./measure.js"); // once for a graph and a machine
+  const model = openModel(measuring.MEASURED_CAPACITY);
   try {
-    const result = (await confirmed(host, graph, machine, model)) ?? (await measured(host, machine, model));
+    const result =
+      (await confirmed(host, graph, machine, model, measuring)) ?? (await measured(host, machine, model, measuring));
     await host.invariance.write(graph, result);
     return result;
   } finally {
@@ -39,13 +43,24 @@ export async function rowInvarianceHere(
 
 // The record of a machine names all that decides bits, if the runtime is the one that it says. That is what
 // the calls check: a build of its own, or other instructions, would give other logits.
-async function confirmed(host: Host, graph: string, machine: string, model: Model): Promise<RowInvariance | null> {
+async function confirmed(
+  host: Host,
+  graph: string,
+  machine: string,
+  model: Model,
+  { logitsDigest }: Measuring,
+): Promise<RowInvariance | null> {
   const shipped = await host.invariance.shipped(graph, machine);
   if (shipped === null || shipped.logits === "") return null;
   return (await logitsDigest(model)) === shipped.logits ? shipped : null;
 }
 
-async function measured(host: Host, machine: string, model: Model): Promise<RowInvariance> {
+async function measured(
+  host: Host,
+  machine: string,
+  model: Model,
+  { logitsDigest, measureRowInvariance }: Measuring,
+): Promise<RowInvariance> {
   const found = await measureRowInvariance(model);
   return {
     is_row_invariant: found.isRowInvariant,

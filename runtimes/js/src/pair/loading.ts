@@ -5,9 +5,7 @@ import type { CommonTokens } from "../drafters/token-intersection.js";
 import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
 import { AbortedError, DamagedError, RecurrentPairError, shortened, SpeechPairError, UsageError } from "../errors.js";
 import type { Folder, Host } from "../host.js";
-import { MEASURED_CAPACITY } from "../invariance/measure.js";
 import { rowInvarianceHere } from "../invariance/invariance.js";
-import { EagleModel } from "./eagle-model.js";
 import { GraphModel, openSessions, type Sessions } from "./graph-model.js";
 import {
   type Exported,
@@ -21,7 +19,6 @@ import {
   variantName,
 } from "./manifest.js";
 import type { RowInvariance } from "./records.js";
-import { SharedEncoderModel } from "./shared-encoder-model.js";
 import type { LoadOptions } from "./options.js";
 import { Pair, type PairParts } from "./pair.js";
 import { RoundClock } from "./round-clock.js";
@@ -135,11 +132,11 @@ async function partsOf(
   ]);
   checkSignal(options.signal);
   const graph = manifest.files[variant.graphs.decoder!]!.sha256;
-  const measured = () => measuredModel(host, manifest.target, variant, sessions);
+  const measured = (capacity: number) => measuredModel(host, manifest.target, variant, sessions, capacity);
   const rowInvariance = options.allowInexact ? null : await rowInvarianceHere(host, graph, measured);
   checkSignal(options.signal);
   const target = targetModel(host, choice, variant, sessions, rowInvariance);
-  const draft = draftSessions && draftModel(host, choice, draftSessions, target);
+  const draft = draftSessions && (await draftModel(host, choice, draftSessions, target));
   const costs = costsOf(choice, variant, rowInvariance, options.costs);
   return {
     manifest,
@@ -155,9 +152,15 @@ async function partsOf(
   };
 }
 
-function measuredModel(host: Host, target: Exported, variant: Variant, sessions: Sessions): GraphModel {
-  const capacity = Math.min(MEASURED_CAPACITY, target.positions ?? MEASURED_CAPACITY);
-  return new GraphModel(host, target, variant, sessions, { capacity, minRows: 1, maxRows: MAX_ROWS });
+function measuredModel(
+  host: Host,
+  target: Exported,
+  variant: Variant,
+  sessions: Sessions,
+  capacity: number,
+): GraphModel {
+  const calls = { capacity: Math.min(capacity, target.positions ?? capacity), minRows: 1, maxRows: MAX_ROWS };
+  return new GraphModel(host, target, variant, sessions, calls);
 }
 
 function targetModel(
@@ -173,20 +176,25 @@ function targetModel(
   return new GraphModel(host, manifest.target, variant, sessions, { capacity, minRows, maxRows, keepFeatures });
 }
 
-function draftModel(
+// Few pairs need the two modules that are imported here.
+async function draftModel(
   host: Host,
   { manifest, draft, capacity }: Choice,
   sessions: Sessions,
   target: GraphModel,
-): GraphModel {
+): Promise<GraphModel> {
   const exported = manifest.draft!;
   const variant = exported.variants[draft!]!;
   const calls = { capacity, minRows: 1, maxRows: null };
   switch (exported.family) {
-    case EAGLE:
+    case EAGLE: {
+      const { EagleModel } = await import("./eagle-model.js");
       return new EagleModel(host, exported, variant, sessions, calls, target);
-    case SHARED_ENCODER:
+    }
+    case SHARED_ENCODER: {
+      const { SharedEncoderModel } = await import("./shared-encoder-model.js");
       return new SharedEncoderModel(host, exported, variant, sessions, calls, target);
+    }
     default:
       return new GraphModel(host, exported, variant, sessions, calls);
   }
