@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 from edgespec.errors import UsageError, shortened
@@ -218,11 +219,17 @@ class LogitEdits:
                 )
 
 
-def options_of(kind: type[Sampling | LogitEdits]) -> dict[str, Option]:
+def options_of(kind: type[Sampling | LogitEdits]) -> Mapping[str, Option]:
     """The options of a class by their names, in its order."""
-    return {
-        field.name: field.metadata["option"] for field in fields(kind) if "option" in field.metadata
-    }
+    return _OPTIONS[kind]
+
+
+_OPTIONS: dict[type[Sampling | LogitEdits], Mapping[str, Option]] = {
+    kind: MappingProxyType(
+        {f.name: f.metadata["option"] for f in fields(kind) if "option" in f.metadata}
+    )
+    for kind in (Sampling, LogitEdits)
+}
 
 
 def check_option(name: str, option: Option, value: object) -> None:
@@ -237,5 +244,7 @@ def _check_options(values: Sampling | LogitEdits) -> None:
 
 
 def _is_number(value: object, is_whole: bool = False) -> bool:
+    if type(value) is int or (type(value) is float and not is_whole):
+        return True
     kind = Integral if is_whole else Real
     return isinstance(value, kind) and not isinstance(value, bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, cast
 
@@ -159,7 +159,7 @@ class RequestReader:
 
 def _part(given: dict[str, Any], options: type[Sampling | LogitEdits]) -> dict[str, Any]:
     """Those of the options that are fields of one dataclass; None is what is not given."""
-    values = {field.name: given[field.name] for field in fields(options)}
+    values = {name: given[name] for name in options.__dataclass_fields__}
     if options is LogitEdits and values["logit_bias"] is None:
         values["logit_bias"] = {}
     return values

@@ -53,9 +53,14 @@ def tokenizer_errors(what: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not is_tokenizer_error(error):
-            raise
-        raise EdgespecError(f"{what} ({one_line(error)}); export the pair again") from None
+        raise _as_line(error, what) from None
+
+
+def _as_line(error: BaseException, what: str) -> BaseException:
+    """An error of the package tokenizers as a line that begins with `what`; any other as it is."""
+    if not is_tokenizer_error(error):
+        return error
+    return EdgespecError(f"{what} ({one_line(error)}); export the pair again")
 
 
 def is_tokenizer_error(error: BaseException) -> bool:
@@ -147,11 +152,13 @@ class GrowingText:
         return list(before)
 
     def _text(self, tokens: Sequence[int]) -> str:
-        with tokenizer_errors("the tokenizer cannot decode these tokens"):
+        try:
             if self._hidden is None:
                 return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
             shown = [token for token in tokens if token not in self._hidden]
             return str(self._tokenizer.decode(shown, skip_special_tokens=False))
+        except BaseException as error:  # no context manager: it would cost as much as the decoding
+            raise _as_line(error, "the tokenizer cannot decode these tokens") from None
 
     def _release(self, text: str) -> str:
         text = self._pending + text

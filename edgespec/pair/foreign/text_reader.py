@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 __all__ = ["TextReader"]
+
+REGEX = re.compile(rb'"Regex":"((?:[^"\\]|\\.)*)"')  # in a normalizer's JSON
+# Letters and spaces, the last of them perhaps repeated: " {2,}", of every converted SentencePiece.
+MATCHES_SOMETHING = re.compile(rb"[\w ]+(\{[1-9][0-9]*,?[0-9]*\})?")
 
 
 class TextReader:
@@ -60,4 +65,5 @@ class TextReader:
     @cached_property
     def _may_panic(self) -> bool:
         normalizer = self._tokenizer.normalizer
-        return normalizer is not None and b'"Regex"' in normalizer.__getstate__()
+        patterns = REGEX.findall(normalizer.__getstate__()) if normalizer is not None else []
+        return not all(map(MATCHES_SOMETHING.fullmatch, patterns))
