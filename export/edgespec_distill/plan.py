@@ -149,10 +149,9 @@ def plan_for(plan: Plan, family: Family) -> Plan:
             f"{family.label}: is of family {family.family!r}; distill supports targets of the "
             "families 'llama' and 't5'"
         )
-    if isinstance(family, Llama) and any(family.windows):
-        window = max(window or 0 for window in family.windows)
+    if family.window is not None:
         raise UsageError(
-            f"{family.label}: has layers that see {window} positions only (sliding_window); "
+            f"{family.label}: has layers that see {family.window} positions only (sliding_window); "
             "distill supports only targets without such layers"
         )
     has_encoder = family.encoder_layers is not None

@@ -17,7 +17,6 @@ from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.families.llama_like.llama import Llama
 from edgespec_export.families.tensor_check import fitted
 
 __all__ = ["ExporterCheckpoint", "open_jax_checkpoint"]
@@ -48,7 +47,7 @@ def open_jax_checkpoint(name: str) -> ExporterCheckpoint:
     """
     checkpoint = open_checkpoint(resolve(name))
     family = fitted(checkpoint)  # refuses what no family understands
-    if isinstance(family, Llama) and any(family.windows):
+    if family.window is not None:
         raise EdgespecError(
             f"{checkpoint.label}: has layers with a sliding_window; the JAX path has none"
         )

@@ -123,6 +123,11 @@ class Family(ABC):
         return 0
 
     @property
+    def window(self) -> int | None:
+        """The most positions that a layer with a window sees; None without such layers."""
+        return None
+
+    @property
     def sound(self) -> Sound | None:
         """What the encoder reads; None for models of text."""
         return None

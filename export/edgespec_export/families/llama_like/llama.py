@@ -108,6 +108,10 @@ class Llama(DecoderOnly):
         return (self._attention_block(at, index), self._feed_forward_block(at))
 
     @property
+    def window(self) -> int | None:
+        return max((window for window in self.windows if window is not None), default=None)
+
+    @property
     def last_norm(self) -> RmsNorm:
         return self._norm("model.norm")
 
