@@ -149,10 +149,10 @@ def plan_for(plan: Plan, family: Family) -> Plan:
             f"{family.label}: is of family {family.family!r}; distill supports targets of the "
             "families 'llama' and 't5'"
         )
-    if family.window is not None:
+    if family.widest_window is not None:
         raise UsageError(
-            f"{family.label}: has layers that see {family.window} positions only (sliding_window); "
-            "distill supports only targets without such layers"
+            f"{family.label}: has layers that see {family.widest_window} positions only "
+            "(sliding_window); distill supports only targets without such layers"
         )
     has_encoder = family.encoder_layers is not None
     if plan.uses_target_states and has_encoder:

@@ -47,7 +47,7 @@ def open_jax_checkpoint(name: str) -> ExporterCheckpoint:
     """
     checkpoint = open_checkpoint(resolve(name))
     family = fitted(checkpoint)  # refuses what no family understands
-    if family.window is not None:
+    if family.widest_window is not None:
         raise EdgespecError(
             f"{checkpoint.label}: has layers with a sliding_window; the JAX path has none"
         )

@@ -123,7 +123,7 @@ class Family(ABC):
         return 0
 
     @property
-    def window(self) -> int | None:
+    def widest_window(self) -> int | None:
         """The most positions that a layer with a window sees; None without such layers."""
         return None
 

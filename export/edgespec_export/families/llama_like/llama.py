@@ -108,7 +108,7 @@ class Llama(DecoderOnly):
         return (self._attention_block(at, index), self._feed_forward_block(at))
 
     @property
-    def window(self) -> int | None:
+    def widest_window(self) -> int | None:
         return max((window for window in self.windows if window is not None), default=None)
 
     @property
