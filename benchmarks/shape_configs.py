@@ -59,6 +59,45 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 1,
         "sliding_window": 512,
     },
+    "gemma4-e2b": {
+        "hidden_size": 1536,
+        "intermediate_size": 6144,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 1,
+        "num_hidden_layers": 35,
+        "num_kv_shared_layers": 20,
+        "hidden_size_per_layer_input": 256,
+        "vocab_size_per_layer_input": 262144,
+        "use_double_wide_mlp": True,
+        "final_logit_softcapping": 30.0,
+    },
+    # Layers and widths as Google's assistants for E2B have them.
+    "gemma4-assistant": {
+        "hidden_size": 256,
+        "intermediate_size": 2048,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "num_hidden_layers": 4,
+        "num_kv_shared_layers": 4,
+        "hidden_size_per_layer_input": 0,
+        "vocab_size_per_layer_input": 0,
+    },
+    "qwen3.5-2b": {
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "linear_num_value_heads": 16,
+    },
+    "qwen3.5-0.8b": {
+        "hidden_size": 1024,
+        "intermediate_size": 3584,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "linear_num_value_heads": 16,
+    },
     "gemma3-270m": {
         "hidden_size": 640,
         "intermediate_size": 2048,
@@ -135,18 +174,89 @@ def _gemma3_config(sizes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _gemma4_config(sizes: dict[str, Any]) -> dict[str, Any]:
+    layers = sizes["num_hidden_layers"]
+    text = {
+        "model_type": "gemma4_text",
+        **sizes,
+        "head_dim": 256,
+        "global_head_dim": 512,
+        "vocab_size": 262144,
+        "sliding_window": 512,
+        "layer_types": _every(5 if layers > 4 else 4, "sliding_attention", layers),
+        "max_position_embeddings": 131072,
+        "eos_token_id": 1,
+        "bos_token_id": 2,
+        "pad_token_id": 0,
+    }
+    if sizes["hidden_size_per_layer_input"]:
+        return {"architectures": ["Gemma4ForCausalLM"], **text}
+    return {
+        "model_type": "gemma4_assistant",
+        "architectures": ["Gemma4AssistantForCausalLM"],
+        "text_config": text,
+        "backbone_hidden_size": SHAPES["gemma4-e2b"]["hidden_size"],
+        "use_ordered_embeddings": True,
+        "eos_token_id": 1,
+    }
+
+
+def _qwen35_config(sizes: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model_type": "qwen3_5_text",
+        "architectures": ["Qwen3_5ForCausalLM"],
+        **sizes,
+        "head_dim": 256,
+        "linear_num_key_heads": 16,
+        "layer_types": _every(4, "linear_attention", sizes["num_hidden_layers"]),
+        "vocab_size": 248320,
+        "tie_word_embeddings": True,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10_000_000,
+            "partial_rotary_factor": 0.25,
+        },
+        "max_position_embeddings": 262144,
+        "eos_token_id": 2,
+    }
+
+
+def _every(period: int, kind: str, layers: int) -> list[str]:
+    """Of each `period` layers the last one sees all positions."""
+    return ["full_attention" if layer % period == period - 1 else kind for layer in range(layers)]
+
+
 # By the first part of a shape's name: what is divided, and what makes its config.
 FAMILIES: dict[str, tuple[Sequence[str], Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "t5": (T5_WIDTHS, _t5_config),
     "madlad": (T5_WIDTHS, _t5_config),
     "qwen3": (DECODER_WIDTHS, _qwen3_config),
     "gemma3": (DECODER_WIDTHS, _gemma3_config),
+    "gemma4": (DECODER_WIDTHS, _gemma4_config),
+    "qwen3.5": (DECODER_WIDTHS, _qwen35_config),
 }
 
 
 def tensors(sizes: dict[str, Any]) -> Tensors:
     """Name and shape of every tensor of a configuration."""
-    return t5_tensors(sizes) if sizes["model_type"] == "t5" else decoder_tensors(sizes)
+    if sizes["model_type"] == "t5":
+        return t5_tensors(sizes)
+    if sizes["model_type"] in ("qwen3", "gemma3_text"):
+        return decoder_tensors(sizes)
+    return transformers_tensors(sizes)
+
+
+def transformers_tensors(sizes: dict[str, Any]) -> Tensors:
+    """Those of transformers' own class, which is made without memory for its weights."""
+    import torch
+    import transformers
+
+    configuration = transformers.AutoConfig.for_model(**sizes)
+    with torch.device("meta"):
+        model = getattr(transformers, sizes["architectures"][0])(configuration)
+    for name, tensor in model.state_dict().items():
+        if name != "lm_head.weight":  # the embedding
+            yield name, tuple(tensor.shape)
 
 
 def t5_tensors(sizes: dict[str, Any]) -> Tensors:

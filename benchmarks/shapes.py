@@ -1,4 +1,4 @@
-"""T5-XXL, MADLAD-3B, Qwen3 and Gemma 3 shapes with random weights: memory and time, not texts.
+"""Shapes of T5, MADLAD, Qwen and Gemma with random weights: memory and time, not texts.
 
     python benchmarks/shapes.py make   SCRATCH t5-xxl                   # 22 GB of bf16 safetensors
     python benchmarks/shapes.py export SCRATCH t5-xxl --format int8     # peak memory and time
@@ -42,9 +42,12 @@ DRAFTS = {
     "qwen3-4b": "qwen3-0.6b",
     "gemma3-4b": "gemma3-270m",
     "gemma3-1b": None,
+    "gemma4-e2b": "gemma4-assistant",
+    "qwen3.5-2b": "qwen3.5-0.8b",
 }
 # Texts mean nothing, so any tokenizer with at most as many tokens as the model serves.
-TOKENIZERS = {"t5": "en-de-target", "qwen3": "smollm2-draft", "gemma3_text": "smollm2-draft"}
+TOKENIZERS = {"t5": "en-de-target"}
+OTHER_TOKENIZER = "smollm2-draft"
 
 
 def make(folder: Path, shape: str, divisor: int) -> dict[str, Any]:
@@ -61,7 +64,8 @@ def make(folder: Path, shape: str, divisor: int) -> dict[str, Any]:
     listing = {"metadata": {"total_size": size}, "weight_map": weight_map}
     (folder / "model.safetensors.index.json").write_text(json.dumps(listing))
     (folder / "config.json").write_text(json.dumps(sizes, indent=2))
-    tokenizer = ROOT / "models" / TOKENIZERS[sizes["model_type"]] / "tokenizer.json"
+    source = TOKENIZERS.get(sizes["model_type"], OTHER_TOKENIZER)
+    tokenizer = ROOT / "models" / source / "tokenizer.json"
     (folder / "tokenizer.json").write_bytes(tokenizer.read_bytes())
     print(f"{folder}: {size / 1e9:.1f} GB, {len(set(weight_map.values()))} shards")
     return {"shape": shape, "divisor": divisor, "parameters": size // 2}
@@ -75,11 +79,15 @@ def _shards(sizes: dict[str, Any]) -> Iterator[dict[str, np.ndarray]]:
     shard: dict[str, np.ndarray] = {}
     for number, (name, shape) in enumerate(tensors(sizes)):
         count = int(np.prod(shape))
+        if name.endswith("token_ordering"):  # of an assistant: token ids by their groups
+            shard[name] = np.arange(count)
+            continue
         if len(shape) == 1:
-            values = np.ones(count, np.float32)
+            values = np.ones(count, ml_dtypes.bfloat16)
         else:
-            values = np.resize(np.roll(block, 7919 * number), count) * shape[-1] ** -0.5
-        shard[name] = values.astype(ml_dtypes.bfloat16).reshape(shape)
+            scaled = (block * shape[-1] ** -0.5).astype(ml_dtypes.bfloat16)
+            values = np.resize(np.roll(scaled, 7919 * number), count)
+        shard[name] = values.reshape(shape)
         if sum(array.nbytes for array in shard.values()) > SHARD_BYTES:
             yield shard
             shard = {}

@@ -20,6 +20,9 @@ from benchmarks.shape_configs import SHAPES, config, tensors
         ("gemma3-4b", 3.88),
         ("gemma3-1b", 1.0),
         ("gemma3-270m", 0.268),
+        ("gemma4-e2b", 4.63),
+        ("qwen3.5-2b", 1.88),
+        ("qwen3.5-0.8b", 0.75),
     ],
 )
 def test_a_shape_has_as_many_parameters_as_its_model(shape: str, billions: float) -> None:
