@@ -8,13 +8,14 @@ from edgespec_export.checkpoint.checkpoint import Checkpoint, open_checkpoint, o
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
-from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
+from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.families import Family, family_of
 from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
 from edgespec_export.families.drafts.gemma4.assistant_checkpoint import (
     assistant_config,
     open_assistant,
 )
+from edgespec_export.families.drafts.target_table import WithTargetTable
 
 __all__ = ["open_checkpoints"]
 
@@ -122,33 +123,6 @@ def _with_table(weights: Weights, head: Family, target: Checkpoint, family: Fami
             f"{head.label} takes the embedding of its target and is {head.width} wide, "
             f"{target.label} {family.width}; pair it with the target it was trained for"
         )
-    return _WithEmbedding(weights, family.view(target.weights), family.table)
-
-
-class _WithEmbedding:
-    """The `Weights` of a head, with the embedding of its target.
-
-    Args:
-        table: its name there.
-    """
-
-    def __init__(self, head: Weights, target: Weights, table: str) -> None:
-        self._head, self._target, self._table = head, target, table
-
-    def names(self) -> list[str]:
-        return sorted([*self._head.names(), Eagle3.table])
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        weights, stored = self._stored(name)
-        return weights.shape(stored)
-
-    def read(self, name: str) -> Tensor:
-        weights, stored = self._stored(name)
-        return weights.read(stored)
-
-    def read_rows(self, name: str, start: int, stop: int) -> Tensor:
-        return read_rows(*self._stored(name), start, stop)
-
-    def _stored(self, name: str) -> tuple[Weights, str]:
-        """Where a tensor is, and its name there."""
-        return (self._target, self._table) if name == Eagle3.table else (self._head, name)
+    return WithTargetTable(
+        weights, family.view(target.weights), name=Eagle3.table, table=family.table
+    )

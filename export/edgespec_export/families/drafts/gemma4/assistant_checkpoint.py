@@ -7,9 +7,9 @@ from edgespec_export.checkpoint.checkpoint import Checkpoint, open_weights
 from edgespec_export.checkpoint.json_file import JsonObject, read_json_object
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import read_tokenizer_json
-from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
 from edgespec_export.families import family_of
 from edgespec_export.families.drafts.gemma4.assistant import TARGET_TABLE, Gemma4Assistant
+from edgespec_export.families.drafts.target_table import WithTargetTable
 from edgespec_export.families.gemma.gemma4 import Gemma4
 
 __all__ = ["assistant_config", "open_assistant"]
@@ -49,40 +49,14 @@ def open_assistant(source: Source, config: JsonObject, target: Checkpoint) -> Ch
     tokenizer = source.path / "tokenizer.json"
     return Checkpoint(
         config={**config, "target": read},
-        weights=_WithTargetTable(
-            open_weights(source.path), family.view(target.weights), family.table
+        weights=WithTargetTable(
+            open_weights(source.path),
+            family.view(target.weights),
+            name=TARGET_TABLE,
+            table=family.table,
         ),
         tokenizer=read_tokenizer_json(tokenizer) if tokenizer.is_file() else target.tokenizer,
         chat=None,
         eos_token_ids=target.eos_token_ids,
         label=source.label,
     )
-
-
-class _WithTargetTable:
-    """The `Weights` of an assistant, with the embedding of its target as `TARGET_TABLE`.
-
-    Args:
-        table: its name in the target.
-    """
-
-    def __init__(self, own: Weights, target: Weights, table: str) -> None:
-        self._own, self._target, self._table = own, target, table
-
-    def names(self) -> list[str]:
-        return sorted([*self._own.names(), TARGET_TABLE])
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        weights, stored = self._stored(name)
-        return weights.shape(stored)
-
-    def read(self, name: str) -> Tensor:
-        weights, stored = self._stored(name)
-        return weights.read(stored)
-
-    def read_rows(self, name: str, start: int, stop: int) -> Tensor:
-        return read_rows(*self._stored(name), start, stop)
-
-    def _stored(self, name: str) -> tuple[Weights, str]:
-        """Where a tensor is, and its name there."""
-        return (self._target, self._table) if name == TARGET_TABLE else (self._own, name)
