@@ -15,8 +15,10 @@ def main() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+    from edgespec.cli.closed_streams import replace_closed_streams
     from edgespec.cli.console import set_up_console
 
+    replace_closed_streams()
     set_up_console()
     from edgespec.cli.main import main as command_line
 

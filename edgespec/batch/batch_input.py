@@ -43,6 +43,8 @@ def readable_twice(path: Path) -> Iterator[Path]:
         spooled = Path(folder) / "in.jsonl"
         with spooled.open("wb") as file:
             if path == STANDARD:
+                if sys.stdin is None:
+                    raise UsageError("standard input is closed; give IN.jsonl")
                 shutil.copyfileobj(sys.stdin.buffer, file)
             else:
                 with path.open("rb") as source:

@@ -14,6 +14,8 @@ from edgespec.errors import EdgespecError, UsageError, shortened
 
 __all__ = ["check_decodable", "cli_errors"]
 
+# What a write says; Windows has no quota of that name.
+UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", -1)}
 LONGEST_MESSAGE = 400  # characters; click and the operating system repeat a value in full
 
 
@@ -31,12 +33,7 @@ def cli_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:  # the reader of a pipe has gone; click ends in silence
             raise
-        where = error.filename
-        if where is None and error.errno == errno.ENOSPC:
-            where = "standard output"
-            _discard_standard_output()
-        reason = f"{where}: {error.strerror}" if where else str(error)
-        click.secho(f"edgespec: {_without_middle(reason)}", err=True, fg="red")
+        click.secho(f"edgespec: {_without_middle(_reason(error))}", err=True, fg="red")
         sys.exit(1)
     except KeyboardInterrupt:
         click.echo("\nedgespec: interrupted", err=True)
@@ -53,6 +50,16 @@ def check_decodable(arguments: Sequence[str]) -> None:
                 f"argument {number} is {shortened(argument)}, which is not UTF-8 text; "
                 "give it in UTF-8 (a file can be renamed)"
             ) from None
+
+
+def _reason(error: OSError) -> str:
+    """The file and what is wrong with it. Of what is written, only standard output has no name."""
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if error.errno not in UNWRITABLE:
+        return str(error)
+    _discard_standard_output()
+    return f"standard output: {'it is closed' if error.errno == errno.EBADF else error.strerror}"
 
 
 def _without_middle(message: str) -> str:

@@ -10,16 +10,16 @@ from functools import partial
 from typing import NoReturn, TypeVar
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
 from edgespec.openai.openai_api import Request, chat_request, error_object, text_request, unexpected
@@ -29,7 +29,7 @@ from edgespec.pair.concurrent.daemon_threads import DaemonThreads
 from edgespec.pair.generation import Chunk
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
-from edgespec.server.access import Access
+from edgespec.server.access import Access, Hosts
 from edgespec.server.body import BodySizeError, BodyTimeoutError, json_object, read_body
 from edgespec.server.event_stream import EventStream, timed
 from edgespec.server.json_response import JsonResponse
@@ -106,8 +106,8 @@ def application(
         Route("/health", _health),
         Route("/metrics", served.metrics),
     ]
-    hosts = ["*"] if host in EVERYWHERE else [*LOCAL, in_url(host)]
-    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
+    names = dict.fromkeys([*LOCAL, in_url(host).lower()])
+    hosts = [] if host in EVERYWHERE else [Middleware(Hosts, names=list(names))]
     allowed = Origins(origins)
     access = Middleware(Access, api_key=api_key, origins=allowed)
     browsers = Middleware(
@@ -116,10 +116,22 @@ def application(
         allow_methods=["GET", "POST"],
         allow_headers=["*"],
     )
-    middleware = [trusted, browsers, access] if allowed else [trusted, access]
-    starlette = Starlette(routes=routes, middleware=middleware)
+    middleware = [*hosts, browsers, access] if allowed else [*hosts, access]
+    no_route = {404: _no_route, 405: _no_route}
+    starlette = Starlette(routes=routes, middleware=middleware, exception_handlers=no_route)
     starlette.state.stopping = served.stopping
     return starlette
+
+
+async def _no_route(http: HttpRequest, error: Exception) -> Response:
+    """OpenAI's object also for what is not here, such as embeddings."""
+    assert isinstance(error, HTTPException)
+    asked = shortened(f"{http.method} {http.url.path}")[1:-1]
+    refused = UsageError(
+        f"{asked} is not there; this server has POST /v1/chat/completions, POST /v1/completions "
+        "and GET /v1/models"
+    )
+    return JsonResponse(error_object(refused), error.status_code, error.headers)
 
 
 async def _health(_: HttpRequest) -> Response:

@@ -5,6 +5,7 @@ Each test runs in a process of its own, as `python -m edgespec`.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -80,6 +81,51 @@ def test_help_on_a_full_disk_is_one_line(arguments):
         done = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert done.stderr == b"edgespec: standard output: No space left on device\n"
+
+
+def with_closed(streams: str, *arguments: object) -> subprocess.CompletedProcess:
+    """Runs a command whose shell closed streams: ">&-", "<&- 2>&-"."""
+    script = f'exec "$@" {streams}'
+    command = ["sh", "-c", script, "sh", *COMMAND, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell's redirections")
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["providers"], ["inspect"], ["generate"], ["generate", "--json"]],
+    ids=str,
+)
+def test_a_closed_standard_output_is_one_line(tiny_folder, arguments):
+    name, *options = arguments
+    given = {"generate": [tiny_folder, "hi", "-n", 3], "inspect": [tiny_folder]}.get(name, [])
+    done = with_closed(">&-", name, *given, *options)
+    assert done.stderr == "edgespec: standard output: it is closed\n"
+    assert done.returncode == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell's redirections")
+@pytest.mark.parametrize("streams", ["2>&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_what_is_written_is_the_same_whatever_streams_are_closed(tiny_folder, tmp_path, streams):
+    (tmp_path / "in.jsonl").write_text('{"prompt": "a", "max_tokens": 3, "temperature": 0}\n')
+    batch = ("batch", tiny_folder, tmp_path / "in.jsonl", "-o")
+    done = with_closed(streams, *batch, tmp_path / "out.jsonl")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert json.loads(line)["error"] is None
+    if ">&- " not in streams.replace("2>&-", ""):
+        streamed = with_closed(streams, *batch, "-").stdout.splitlines()
+        assert [json.loads(line)["error"] for line in streamed] == [None]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell's redirections")
+def test_a_closed_standard_input_has_no_prompt(tiny_folder):
+    for prompt in ([], ["-"]):
+        done = with_closed("<&-", "generate", tiny_folder, *prompt)
+        assert done.returncode == 2
+        assert "no prompt" in done.stderr.splitlines()[-1]
+    done = with_closed("<&-", "batch", tiny_folder, "-", "-o", "-")
+    assert done.stderr == "edgespec: standard input is closed; give IN.jsonl\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no bytes in arguments")

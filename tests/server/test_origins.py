@@ -108,3 +108,26 @@ def test_it_is_refused_before_anything_is_loaded(tmp_path):
 def test_without_a_pattern_no_page_may(tiny):
     with TestClient(application({"tiny": tiny}, DRAFTED), base_url="http://localhost") as client:
         assert client.post(CHAT, json=chat(), headers={"Origin": SITE}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "answered"),
+    [
+        *((name, True) for name in ("localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:80")),
+        *((name, True) for name in ("My.Machine", "my.machine:8080")),
+        *((name, False) for name in ("evil.example", "localhost.evil.example", "x.localhost")),
+        *((name, False) for name in ("", "[::1", "::1", "localhost:80:80", "localhost:x", "a b")),
+        *((name, False) for name in ("127.0.0.1.evil.example", "x" * 9000)),
+    ],
+)
+def test_requests_name_a_host_of_this_server(tiny, host, answered):
+    served = application({"tiny": tiny}, {}, host="My.Machine")
+    with TestClient(served, base_url="http://localhost") as client:
+        response = client.get("/health", headers={"Host": host})
+        assert (response.status_code == 200) is answered
+        if not answered:
+            assert response.status_code == 400
+            error = response.json()["error"]["message"]
+            assert "my.machine" in error
+            assert "--host NAME" in error
+            assert len(error) < 300

@@ -60,6 +60,29 @@ def test_an_unknown_model_is_openais_404(client):
     assert client.get("/v1/models/gpt-9").json() == response.json()
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/v1/embeddings", 404),
+        ("POST", "/v1/responses", 404),
+        ("POST", "/v1", 404),
+        ("GET", "/", 404),
+        ("GET", "/" + "x" * 9000, 404),
+        ("GET", TEXT, 405),
+        ("PUT", "/v1/models", 405),
+        ("DELETE", "/v1/models/tiny", 405),
+    ],
+)
+def test_what_is_not_here_is_openais_error_that_says_what_is(client, method, path, status):
+    response = client.request(method, path, json={"input": "x"})
+    assert response.status_code == status
+    error = response.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["message"].startswith(f"{method} {path}"[:50])
+    assert "/v1/chat/completions" in error["message"]
+    assert len(error["message"]) < 300
+
+
 @pytest.mark.parametrize(("given", "shown"), [({}, "None"), ({"model": 5}, "5")], ids=str)
 def test_several_models_need_a_choice(client, given, shown):
     response = client.post(TEXT, json={**given, **GREEDY})
