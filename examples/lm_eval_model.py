@@ -21,13 +21,19 @@ class EdgespecLM(LM):  # type: ignore[misc]  # lm_eval has no types
     """Scores with the target alone, generates with the draft: neither changes a number or a text.
 
     Contexts that are too long for the cache lose their beginning, as in other models of lm_eval.
+
+    Args:
+        prefix: the token before a text that begins. Default: what the tokenizer puts there, else
+            the end of a text. lm_eval's own models take the checkpoint's bos_token, also of models
+            whose tokenizers put none: give its id to compare such numbers.
     """
 
-    def __init__(self, pair: edgespec.Pair) -> None:
+    def __init__(self, pair: edgespec.Pair, prefix: int | None = None) -> None:
         super().__init__()
         self._pair = pair
         self._room = pair.target.capacity
-        self._prefix = pair.manifest.eos_token_ids[:1]  # stands before a text that begins
+        own = pair.manifest.eos_token_ids[:1] if prefix is None else [prefix]
+        self._prefix = (self._beginning() if prefix is None else []) or own
 
     def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
         """Of each continuation after its context, and whether greedy decoding would write it."""
@@ -78,15 +84,23 @@ class EdgespecLM(LM):  # type: ignore[misc]  # lm_eval has no types
         )
         return made.text
 
+    def _beginning(self) -> list[int]:
+        """What the tokenizer puts before a text of a decoder."""
+        if self._pair.manifest.target.is_encoder_decoder:
+            return []
+        alone, whole = self._encoded_alone("a"), list(self._pair.encode("a"))
+        before = len(whole) - len(alone)
+        return whole[:before] if whole[before:] == alone else []
+
     def _encoded_alone(self, text: str) -> list[int]:
         """Token ids without special tokens around them."""
         return list(self._pair.tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def main(folder: str, tasks: str, limit: str = "100") -> None:
+def main(folder: str, tasks: str, limit: str = "100", prefix: str | None = None) -> None:
     from lm_eval import simple_evaluate
 
-    model = EdgespecLM(edgespec.load(folder))
+    model = EdgespecLM(edgespec.load(folder), None if prefix is None else int(prefix))
     found = simple_evaluate(model, tasks=tasks.split(","), limit=int(limit))
     for task, numbers in found["results"].items():
         print(task, {name: value for name, value in numbers.items() if isinstance(value, float)})

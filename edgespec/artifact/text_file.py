@@ -1,6 +1,7 @@
 """Texts that a user gives in a file or on standard input: UTF-8, read in one way on all systems.
 
-A mark at the beginning is passed over, and each end of a line (also CR LF) is a line feed.
+A mark at the beginning is passed over, and each end of a line (also CR LF) is a line feed. The file
+"-" is standard input.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgespec.artifact.stream_output import STANDARD
 from edgespec.errors import UsageError
 
 __all__ = ["read_lines", "read_standard_input", "read_text", "standard_input_lines"]
@@ -20,6 +22,8 @@ UTF_16_AND_32 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 
 def read_text(path: Path) -> str:
     """Raises UsageError if the file cannot be read or is not UTF-8."""
+    if path == STANDARD:
+        return read_standard_input()
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -36,8 +40,10 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_standard_input() -> str:
-    """All of it. Raises UsageError if it is not UTF-8 (what is typed has the terminal's own
-    encoding)."""
+    """All of it. Raises UsageError if it is closed or not UTF-8 (what is typed has the terminal's
+    own encoding)."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; give a file")
     if not sys.stdin.isatty():
         return _decoded(sys.stdin.buffer.read(), STANDARD_INPUT)
     try:

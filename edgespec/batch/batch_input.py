@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import sys
-import tempfile
 from collections.abc import Container, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgespec.artifact.stream_output import STANDARD
 from edgespec.batch.request_line import RefusedLine, RequestLine, read_line
 from edgespec.errors import UsageError, shortened
 
-__all__ = ["BatchInput", "lines_to_answer", "read_input", "readable_twice"]
+__all__ = ["BatchInput", "lines_to_answer", "read_input"]
 
 
 @dataclass(frozen=True)
@@ -30,26 +25,6 @@ class BatchInput:
     path: Path
     lines: int
     sha256: str
-
-
-@contextmanager
-def readable_twice(path: Path) -> Iterator[Path]:
-    """The file itself; or a temporary one with what came from standard input ("-") or a pipe,
-    which can be read only once. Raises OSError where it cannot be read."""
-    if path != STANDARD and (path.is_file() or not path.exists() or path.is_dir()):
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="edgespec-batch-") as folder:
-        spooled = Path(folder) / "in.jsonl"
-        with spooled.open("wb") as file:
-            if path == STANDARD:
-                if sys.stdin is None:
-                    raise UsageError("standard input is closed; give IN.jsonl")
-                shutil.copyfileobj(sys.stdin.buffer, file)
-            else:
-                with path.open("rb") as source:
-                    shutil.copyfileobj(source, file)
-        yield spooled
 
 
 def read_input(path: Path) -> BatchInput:

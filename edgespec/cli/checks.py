@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from edgespec.artifact.stream_output import STANDARD
 from edgespec.errors import UsageError, needs_extra, shortened
 
 __all__ = [
@@ -113,7 +114,7 @@ def check_stops(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -
 
 
 def check_file(_: click.Context, __: click.Parameter, value: Path | None) -> Path | None:
-    if value is not None and not value.exists():
+    if value is not None and value != STANDARD and not value.exists():
         raise UsageError(f"{value} cannot be read: {os.strerror(errno.ENOENT)}")
     return value
 

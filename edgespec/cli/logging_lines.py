@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -12,10 +12,12 @@ __all__ = ["logging_lines"]
 
 
 class _Lines(logging.Handler):
-    """Writes a record's message, and nothing else, to the stderr of the moment."""
+    """Writes a record's message, and nothing else, to the stderr of the moment. Where that is a
+    full disk, or its reader is gone, the work goes on."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(record.getMessage(), err=True)
+        with suppress(OSError):
+            click.echo(record.getMessage(), err=True)
 
 
 @contextmanager

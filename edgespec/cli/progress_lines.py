@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 __all__ = ["say", "say_missing_kernels"]
 
 
 def say(line: str) -> None:
-    """A line about a step that takes long, on stderr."""
-    click.echo(line, err=True)
+    """A line about a step that takes long, on stderr, if that can be written."""
+    with suppress(OSError):
+        click.echo(line, err=True)
 
 
 def say_missing_kernels() -> None:

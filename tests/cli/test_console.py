@@ -136,6 +136,7 @@ def test_a_prompt_is_the_same_from_a_file_and_from_standard_input(written, chat_
         for source, given in (
             (["--file", file], None),
             (["-"], written.encode()),
+            (["--file", "-"], written.encode()),
             ([argument], None),
         )
     ]

@@ -6,10 +6,12 @@ Rust's report of a panic does not come before the line.
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -345,3 +347,32 @@ def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(own_pair, name):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_nothing_is_kept_where_no_file_can_be(monkeypatch, capfd):
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(tempfile, "TemporaryFile", _no_room)
+    with quiet_panics():
+        os.write(2, b"a warning\n")
+    with pytest.raises(PanicException), quiet_panics():
+        raise PanicException
+    assert capfd.readouterr().err == "a warning\n"
+
+
+def _no_room():
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that Linux has")
+@pytest.mark.parametrize("written", [b"", b"a warning\n"])
+def test_a_standard_error_that_is_full_is_no_error_of_the_tokenizer(written):
+    real = os.dup(2)
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, 2)
+    try:
+        with quiet_panics():
+            os.write(2, written)
+    finally:
+        os.dup2(real, 2)
+        os.close(real)
+        os.close(full)

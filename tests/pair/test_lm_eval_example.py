@@ -87,6 +87,26 @@ def test_without_a_context_the_end_of_a_text_stands_before_it(model, chat):
     assert math.isclose(logprob, one_by_one(chat, tokens, ends), rel_tol=1e-5)
 
 
+def test_another_token_can_stand_before_a_text(example, chat):
+    tokens = chat.tokenizer.encode("once upon", add_special_tokens=False).ids
+    model = example.EdgespecLM(chat, prefix=7)
+    ((logprob, _),) = model.loglikelihood(asked(("", "once upon")))
+    assert math.isclose(logprob, one_by_one(chat, tokens, [7]), rel_tol=1e-5)
+    assert model.loglikelihood_rolling(asked(("once upon",))) == [logprob]
+
+
+def test_it_is_what_the_tokenizer_puts_before_a_text(example, tiny, chat):
+    class Beginning(example.EdgespecLM):
+        def _encoded_alone(self, text):
+            return super()._encoded_alone(text)[1:]  # as if the first were put before it
+
+    first = chat.encode("a")[0]
+    assert list(Beginning(chat)._prefix) == [first]
+    assert example.EdgespecLM(chat)._prefix == chat.manifest.eos_token_ids[:1]
+    assert tiny.manifest.target.is_encoder_decoder
+    assert example.EdgespecLM(tiny)._prefix == tiny.manifest.eos_token_ids[:1]
+
+
 def test_what_greedy_decoding_writes_is_greedy_and_nothing_else(model, chat):
     made = chat.generate("once", temperature=0.0, max_new_tokens=3)
     before = chat.encode("once")

@@ -7,6 +7,8 @@ rows, or by other tokens, and each changes a text.
 from __future__ import annotations
 
 import json
+import os
+import threading
 
 import numpy as np
 import pytest
@@ -320,6 +322,26 @@ def test_the_command_writes_text_subtitles_and_json(folder, hearing, file):
     subtitles = run("transcribe", pair, str(file), "--format", "srt", "--threads", "1").stdout
     assert subtitles == f"{expected.srt()}\n"
     assert subtitles.startswith("1\n00:00:0")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other pipes")
+def test_the_command_reads_standard_input_and_pipes(folder, hearing, file, tmp_path):
+    options, expected = ("--format", "json", "--threads", "1"), hearing.transcribe(file).text
+    sound = file.read_bytes()
+    shown = run("transcribe", folder, "-", *options, input=sound).stdout
+    assert json.loads(shown)["text"] == expected
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(sound,), daemon=True)
+    writer.start()
+    assert json.loads(run("transcribe", folder, tmp_path / "pipe", *options).stdout)["text"] == (
+        expected
+    )
+    writer.join()
+    for data, said in (
+        (b"", "standard-input: is empty"),
+        (b"hello", "standard-input: is no sound"),
+    ):
+        assert said in run("transcribe", folder, "-", input=data, code=1).stderr
 
 
 def test_the_command_refuses_in_a_line(folder, file, tmp_path, tiny_folder):

@@ -113,9 +113,9 @@ def batch(
     device: answers, those of lines that fail among them, are written as soon as it is their turn,
     and nothing can be continued.
     """
+    from edgespec.artifact.readable_input import readable_twice
     from edgespec.artifact.stream_output import goes_to_standard_output
     from edgespec.batch.answering import AnsweringOptions
-    from edgespec.batch.batch_input import readable_twice
 
     check_greedy(options)
     if actors is not None and address is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from edgespec.artifact.readable_input import readable_twice
 from edgespec.artifact.text_file import read_lines
 from edgespec.cli.checks import check_output_folder
 from edgespec.cli.options import CHAT
@@ -100,20 +101,21 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     """
     if plan["start"] is not None:
         _check_no_shape()
-    _check_before_torch(target, text)
-    with needs_extra("distill"):
-        from edgespec_distill.distill_draft import distill as run
-        from edgespec_distill.plan import Plan
+    with readable_twice(text) as prompts:
+        _check_before_torch(target, prompts)
+        with needs_extra("distill"):
+            from edgespec_distill.distill_draft import distill as run
+            from edgespec_distill.plan import Plan
 
-    with _progress() as report:
-        found = run(
-            target,
-            text,
-            output,
-            Plan(**plan),
-            replace=force,
-            report=report,
-        )
+        with _progress() as report:
+            found = run(
+                target,
+                prompts,
+                output,
+                Plan(**plan),
+                replace=force,
+                report=report,
+            )
     click.echo(
         f"{output}: greedy acceptance {found.before.greedy:.3f} → {found.after.greedy:.3f}, α "
         f"at temperature 1 {found.before.sampled:.3f} → {found.after.sampled:.3f}; "

@@ -62,23 +62,26 @@ def transcribe(
     loading: Loading,
     **options: object,
 ) -> None:
-    """Make text of the sound in FILE: WAV, or with the extra "audio" also FLAC, MP3 and Ogg.
+    """Make text of the sound in FILE: WAV, or with the extra "audio" also FLAC, MP3 and Ogg. It may
+    be standard input (-) or a pipe, which is read to its end first.
 
     PAIR is an exported folder, or what `edgespec export` takes as TARGET: that is exported on first
     use. A line is written as soon as its 30 seconds of sound are decoded. The text is exactly the
     target's own: greedy it is the same text as with --no-draft.
     """
+    from edgespec.artifact.readable_input import readable_twice
     from edgespec.audio.sound_file import open_sound
 
-    sound = open_sound(file)
     options |= {
         "draft": drafting(draft, no_draft),
         "task": "translate" if translate else "transcribe",
         "timestamps": not no_timestamps,
     }
-    pair = loading.pair(plainly=no_draft)
-    with pair.stream_transcript(sound, **cast("TranscriptionOptions", options)) as stream:
-        _show(stream, output_format)
+    with readable_twice(file) as readable:
+        sound = open_sound(readable)
+        pair = loading.pair(plainly=no_draft)
+        with pair.stream_transcript(sound, **cast("TranscriptionOptions", options)) as stream:
+            _show(stream, output_format)
     if stats:
         _show_stats(stream.result)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
+from typing import IO
 
 __all__ = ["is_panic", "quiet_panics"]
 
@@ -24,19 +25,34 @@ def quiet_panics() -> Iterator[None]:
         except OSError:  # closed: nothing would be written
             yield
             return
-        with os.fdopen(real, "wb", buffering=0) as stream, tempfile.TemporaryFile() as kept:
-            os.dup2(kept.fileno(), STANDARD_ERROR)
-            panicked = False
-            try:
+        with os.fdopen(real, "wb", buffering=0) as stream:
+            kept = _kept()
+            if kept is None:
                 yield
-            except BaseException as error:
-                panicked = is_panic(error)
-                raise
-            finally:
-                os.dup2(stream.fileno(), STANDARD_ERROR)
-                kept.seek(0)
-                if not panicked:
-                    stream.write(kept.read())
+                return
+            with kept:
+                os.dup2(kept.fileno(), STANDARD_ERROR)
+                panicked = False
+                try:
+                    yield
+                except BaseException as error:
+                    panicked = is_panic(error)
+                    raise
+                finally:
+                    os.dup2(stream.fileno(), STANDARD_ERROR)
+                    kept.seek(0)
+                    if not panicked and (written := kept.read()):
+                        with suppress(OSError):  # a full disk, a reader that is gone
+                            stream.write(written)
+
+
+def _kept() -> IO[bytes] | None:
+    """A file without a name; None where the disk is full or read-only, and so nothing is kept."""
+    with suppress(AttributeError, OSError):  # Linux alone has files in memory
+        return os.fdopen(os.memfd_create("edgespec"), "w+b")
+    with suppress(OSError):
+        return tempfile.TemporaryFile()
+    return None
 
 
 def is_panic(error: BaseException) -> bool:
