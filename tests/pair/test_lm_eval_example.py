@@ -103,7 +103,6 @@ def test_it_is_what_the_tokenizer_puts_before_a_text(example, tiny, chat):
     first = chat.encode("a")[0]
     assert list(Beginning(chat)._prefix) == [first]
     assert example.EdgespecLM(chat)._prefix == chat.manifest.eos_token_ids[:1]
-    assert tiny.manifest.target.is_encoder_decoder
     assert example.EdgespecLM(tiny)._prefix == tiny.manifest.eos_token_ids[:1]
 
 
