@@ -128,7 +128,7 @@ def forget(folder: Path) -> list[Path]:
         files = [
             file
             for file in sorted(folder.iterdir())
-            if file.suffix in (".tokens", ".partial") and _begins_as_ours(file)
+            if file.suffix in (".tokens", ".partial") and file.is_file() and _begins_as_ours(file)
         ]
         for file in files:
             file.unlink()

@@ -235,6 +235,18 @@ def test_forgetting_leaves_files_that_are_not_ours(tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {"mine.tokens", "mine.txt"}
 
 
+def test_forgetting_leaves_folders_and_pipes_that_have_such_names(tmp_path):
+    remembered(tmp_path).add([1])
+    (tmp_path / "folder.tokens").mkdir()
+    (tmp_path / "folder.partial").mkdir()
+    (tmp_path / "link.tokens").symlink_to("nowhere")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.tokens")
+    others = {path.name for path in tmp_path.iterdir() if not path.is_file()}
+    assert len(forget(tmp_path)) == 1
+    assert {path.name for path in tmp_path.iterdir()} == others
+
+
 def test_forgetting_what_is_no_folder_is_one_line(tmp_path):
     with pytest.raises(EdgespecError, match=r"cannot be forgotten: No such file"):
         forget(tmp_path / "none")
