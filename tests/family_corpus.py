@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from remote_code import BAICHUAN_2, INTERNLM_2, MINICPM, Twin
+
 SIZES = {
     "vocab_size": 320,
     "hidden_size": 64,
@@ -124,6 +126,52 @@ QWEN35_VISION = {
     **{"spatial_merge_size": 2, "temporal_patch_size": 2, "patch_size": 16, "hidden_size": 32},
     "intermediate_size": 64,
 }
+NEOX = {"rotary_emb_base": 10000, "hidden_act": "gelu", "layer_norm_eps": 1e-5}
+PHI2 = {
+    **{"partial_rotary_factor": 0.4, "embd_pdrop": 0.0, "resid_pdrop": 0.1, "qk_layernorm": False},
+    **{"hidden_act": "gelu_new", "num_key_value_heads": 4, "rope_scaling": None},
+}
+OPT = {
+    **{"vocab_size": 320, "hidden_size": 64, "ffn_dim": 96, "num_hidden_layers": 3},
+    **{"num_attention_heads": 4, "max_position_embeddings": 128, "prefix": "</s>"},
+}
+BLOOM = {
+    **{"vocab_size": 320, "n_embed": 48, "n_layer": 3, "num_attention_heads": 6, "n_inner": None},
+    **{"seq_length": 128, "offset_alibi": 100, "skip_bias_add": True, "pretraining_tp": 1},
+    **{"attention_softmax_in_fp32": True, "masked_softmax_fusion": True, "unk_token_id": 0},
+}
+T5GEMMA_PART = {
+    **{**SIZES, **HEAD, "num_hidden_layers": 2, "query_pre_attn_scalar": 16, "dropout_rate": 0.0},
+    **{"sliding_window": 12, "rope_theta": 1e4, "hidden_activation": "gelu_pytorch_tanh"},
+    **{"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, **TOKENS},
+}
+T5GEMMA = {
+    "encoder": {**T5GEMMA_PART, "hidden_size": 48, "is_decoder": False},
+    "decoder": {**T5GEMMA_PART, "is_decoder": True, "cross_attention_hidden_size": 48},
+    **{"is_encoder_decoder": True, "vocab_size": 320, "dropout_rate": 0.0},
+}
+T5GEMMA2_PART = {
+    **{**SIZES, **HEAD, "num_hidden_layers": 3, "query_pre_attn_scalar": 16, **TOKENS},
+    **{"sliding_window": 12, "layer_types": ["sliding_attention", "full_attention"] * 2},
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+    },
+}
+T5GEMMA2_PART["layer_types"] = T5GEMMA2_PART["layer_types"][:3]
+T5GEMMA2 = {
+    "encoder": {
+        **{"model_type": "t5gemma2_encoder", "eoi_token_index": 163, "image_token_index": 105},
+        "text_config": {**T5GEMMA2_PART, "model_type": "t5gemma2_text"},
+        "vision_config": {
+            **{**VISION, "model_type": "siglip_vision_model", "vision_use_head": False},
+        },
+        "mm_tokens_per_image": 4,
+    },
+    "decoder": {**T5GEMMA2_PART, "model_type": "t5gemma2_decoder"},
+    **{"is_encoder_decoder": True, "eoi_token_index": 163, "image_token_index": 105},
+    "tie_word_embeddings": True,
+}
 UNSLOTH = {"unsloth_version": "2025.9.1", "unsloth_fixed": True}
 MROPE = {"use_mrope": False, "use_sliding_window": False, "sliding_window": 64}
 HUNYUAN = {
@@ -145,6 +193,7 @@ class Case:
         sizes: the sizes and tokens.
         wrapper: the outer config of a model that also reads images or sound; its class first.
         refused: words of the refusal; empty if it is exported.
+        twin: what transformers has in its place, if the model's code comes with it.
         default: tested without EDGESPEC_CORPUS=all.
     """
 
@@ -155,6 +204,7 @@ class Case:
     wrapper: Mapping[str, Any] | None = None
     refused: str = ""
     default: bool = False
+    twin: Twin | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -207,6 +257,15 @@ CASES = (
         "qwen3",
         {**HEAD, "rope_scaling": YARN, "max_position_embeddings": 80},
         default=True,
+    ),
+    Case(
+        "Qwen3 30B-A3B",
+        "qwen3_moe",
+        {
+            **{**HEAD, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+            **{"norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [1]},
+            "router_aux_loss_coef": 0.001,
+        },
     ),
     Case(
         "R1-0528-Qwen3-8B", "qwen3", {**HEAD, "rope_scaling": {**YARN, "attn_factor": 0.878248856}}
@@ -280,6 +339,73 @@ CASES = (
         {**EXAONE, "sliding_window": 24, "sliding_window_pattern": "LLLG", "layer_types": LLG},
         default=True,
     ),
+    Case(
+        "Apertus 8B",
+        "apertus",
+        {
+            **{"hidden_act": "xielu", "qk_norm": True, "post_norm": False, "mlp_bias": False},
+            **{"rope_scaling": LLAMA3, "rope_theta": 12e6},
+        },
+        default=True,
+    ),
+    Case("GLM-4 9B 0414", "glm4", {**HEAD, "partial_rotary_factor": 0.5}, default=True),
+    Case(
+        "MiniCPM 2B, MiniCPM 4",
+        "minicpm",
+        {"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 16, "rms_norm_eps": 1e-6},
+        twin=MINICPM,
+    ),
+    Case(
+        "InternLM 2.5",
+        "internlm2",
+        {"bias": False, "rope_scaling": {"type": "dynamic", "factor": 2.0}, "rms_norm_eps": 1e-6},
+        twin=INTERNLM_2,
+        default=True,
+    ),
+    Case(
+        "Baichuan 2 7B",
+        "baichuan",
+        {
+            **{"z_loss_weight": 0, "_from_model_config": True, "model_max_length": 256},
+            **{"num_key_value_heads": None, "rms_norm_eps": 1e-6},
+        },
+        twin=BAICHUAN_2,
+    ),
+    Case(
+        "StableLM 2 1.6B",
+        "stablelm",
+        {"use_qkv_bias": True, "partial_rotary_factor": 0.25, "rope_theta": 10000},
+    ),
+    Case(
+        "StableLM 2 12B",
+        "stablelm",
+        {
+            **{"use_qkv_bias": False, "partial_rotary_factor": 0.25, "qk_layernorm": True},
+            "use_parallel_residual": True,
+        },
+        default=True,
+    ),
+    Case("Pythia, GPT-NeoX 20B", "gpt_neox", {**NEOX, "rotary_pct": 0.25}, default=True),
+    Case(
+        "RedPajama",
+        "gpt_neox",
+        {**NEOX, "rotary_pct": 1.0, "use_parallel_residual": False},
+    ),
+    Case("Phi-2, Phi-1.5", "phi", PHI2, default=True),
+    Case(
+        "OPT 125M",
+        "opt",
+        {"word_embed_proj_dim": 64, "do_layer_norm_before": True, "dropout": 0.1},
+        OPT,
+    ),
+    Case(
+        "OPT 350M",
+        "opt",
+        {"word_embed_proj_dim": 32, "do_layer_norm_before": False},
+        OPT,
+        default=True,
+    ),
+    Case("BLOOM, BLOOMZ", "bloom", {}, BLOOM, default=True),
     Case("Phi-3 mini", "phi3", {"sliding_window": 24}, default=True),
     Case(
         "Phi-4-mini",
@@ -302,6 +428,16 @@ CASES = (
         "LFM2, LFM2.5",
         "lfm2",
         {"layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False},
+    ),
+    Case(
+        "LFM2-8B-A1B, LFM2.5-8B-A1B",
+        "lfm2_moe",
+        {
+            **{"layer_types": ["conv", "full_attention", "conv"], "num_dense_layers": 1},
+            **{"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+            **{"norm_topk_prob": True, "use_expert_bias": True, "routed_scaling_factor": 1.0},
+        },
+        default=True,
     ),
     Case(
         "LFM3 1.7B",
@@ -334,6 +470,8 @@ CASES = (
         default=True,
     ),
     Case("Pegasus", "pegasus", PEGASUS, SEQ2SEQ, default=True),
+    Case("T5Gemma", "t5gemma", T5GEMMA, {}),
+    Case("T5Gemma 2", "t5gemma2", T5GEMMA2, {}, default=True),
     Case(
         "Gemma 4 E2B, E4B with towers",
         "gemma4_text",
@@ -427,12 +565,19 @@ def as_version_4(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_model(case: Case, folder: Path) -> Any:
-    """A random checkpoint of a case as transformers saves it; returns the model in float32."""
+    """A random checkpoint of a case as transformers saves it; returns the model in float32.
+
+    That of a model with code of its own is as it is published.
+    """
     import torch
     import transformers
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(case.config))
+    config = case.config
+    if case.twin is not None:
+        sizes = {**TOKENS, **case.sizes, "rms_norm_eps": 1e-6, **case.twin.keys}
+        config = {"model_type": case.twin.model_type, **sizes}
+    (folder / "config.json").write_text(json.dumps(config))
     config = transformers.AutoConfig.from_pretrained(folder)
     torch.manual_seed(0)
     if case.wrapper is not None:
@@ -450,5 +595,14 @@ def write_model(case: Case, folder: Path) -> Any:
                 parameter.normal_(0, (3 if table else 1) * parameter.shape[-1] ** -0.5)
             else:  # norms of 1 and biases of 0 would hide mistakes
                 parameter.add_(0.2 * torch.randn_like(parameter))
-    model.save_pretrained(folder)
+        for name, buffer in model.named_buffers():
+            if name.endswith("expert_bias"):
+                buffer.normal_(0, 0.1)
+    if case.twin is None:
+        model.save_pretrained(folder)
+        return model.eval()
+    from safetensors.torch import save_file
+
+    save_file(case.twin.stored(model), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(case.config))
     return model.eval()

@@ -98,8 +98,8 @@ def describe_draft(request: ExportRequest) -> str:
 
 def _identity(name: str) -> object:
     """What tells one checkpoint from another, without reading or downloading it."""
-    from edgespec.artifact.staging import stamps
     from edgespec_export.checkpoint.sources import look_up
+    from edgespec_export.staging import stamps
 
     found = look_up(name)
     return stamps(found.path) if found.path else [found.repository, found.revision]

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from edgespec.artifact.staging import staged
 from edgespec_distill.card import RECORD
+from edgespec_export.staging import staged
 
 WEIGHTS = "model.safetensors"
 

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgespec.artifact.staging import staged
 from edgespec_distill.card import RECORD, write_card
 from edgespec_distill.data.training_prompts import read_prompts
 from edgespec_distill.plan import Plan, check_plan, plan_for
@@ -19,6 +18,7 @@ from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.families import family_of
 from edgespec_export.pairing import check_target
+from edgespec_export.staging import staged
 
 if TYPE_CHECKING:
     from edgespec_distill.training.training_loop import TrainingProgress

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from edgespec.artifact.staging import stamps
 from edgespec.errors import EdgespecError
 from edgespec_distill.plan import Plan
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.staging import stamps
 
 __all__ = ["one_line_disk", "recipe_of", "work_folder"]
 

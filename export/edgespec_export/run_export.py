@@ -11,7 +11,6 @@ from pathlib import Path
 
 from edgespec import __version__
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
-from edgespec.artifact.staging import check_free, staged, stamps
 from edgespec.device.device import Device
 from edgespec_export import web
 from edgespec_export.calibration.calibrated import Calibration
@@ -23,6 +22,7 @@ from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoi
 from edgespec_export.measure_variants import measured
 from edgespec_export.progress import Progress
 from edgespec_export.requested_formats import RequestedFormats
+from edgespec_export.staging import check_free, staged, stamps
 from edgespec_export.transformers_comparison import check_same, need_transformers
 from edgespec_export.write_model import ModelWriter
 from edgespec_export.write_pair import write_pair

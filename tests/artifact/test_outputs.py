@@ -11,10 +11,10 @@ import pytest
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec.artifact.manifest import MANIFEST
-from edgespec.artifact.staging import staged
 from edgespec.artifact.stream_output import write_bytes
 from edgespec.artifact.typed_json import write_json
 from edgespec.errors import UsageError
+from edgespec_export.staging import staged
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has other links and modes")
 

@@ -7,7 +7,7 @@ memory is bounded: those of all products of a large model would be larger than t
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +58,7 @@ class Moments:
         with self._file:
             for graph in family.graphs:
                 recording = Recording()
-                family.emit(Graph(graph, self._file), recording, Standard())
+                family.emit(WholeGraph(graph, self._file), recording, Standard())
                 self._batches += batches(recording.sizes, limit)
                 self._graph_of |= dict.fromkeys(recording.sizes, graph)
         self._held: dict[str, Float] = {}
@@ -124,7 +124,7 @@ class Moments:
         """A session of a graph that computes these products' moments, and these outputs."""
         outputs = {*map(moments_name, wanted), *others}
         with self._file:
-            graph = Graph(name, self._file)
+            graph = WholeGraph(name, self._file)
             self._family.emit(graph, Recording(wanted), Standard())
         model = graph.model()
         kept = [value for value in model.graph.outputs if value.name in outputs]
@@ -138,6 +138,15 @@ class Moments:
         options.intra_op_num_threads = self._device.threads or 0  # 0: the runtime's default
         options.log_severity_level = 4  # failures are raised; warnings are of no use to a user
         return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+class WholeGraph(Graph):
+    """A graph that computes its branches in every call, so that it can output what they read."""
+
+    def when(
+        self, condition: ir.Value, value: ir.Value, change: Callable[[], ir.Value]
+    ) -> ir.Value:
+        return self.op.Where(condition, change(), value)
 
 
 def batches(sizes: Mapping[str, int], limit: int) -> list[list[str]]:

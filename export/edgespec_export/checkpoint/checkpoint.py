@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -123,13 +124,21 @@ def open_weights(folder: Path) -> Weights:
 def _check_layer_counts(checkpoint: Checkpoint) -> None:
     """Refuses more layers than tensors, before any loop over the layers."""
     tensors = len(checkpoint.weights.names())
-    for key in _LAYER_COUNTS:
-        count = checkpoint.config.get(key)
-        if isinstance(count, int) and count > tensors:
+    for key, count in _layer_counts(checkpoint.config):
+        if count > tensors:
             raise EdgespecError(
                 f"{checkpoint.label}: config.json says {key} = {shortened(count)}, and the "
                 f"checkpoint has {tensors} tensors in all; config.json belongs to another model"
             )
+
+
+def _layer_counts(config: JsonObject) -> Iterator[tuple[str, int]]:
+    """The numbers of layers in a config, and in the configs of a model's parts within it."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from _layer_counts(value)
+        elif key in _LAYER_COUNTS and isinstance(value, int):
+            yield key, value
 
 
 def _folder(source: Source) -> Checkpoint:

@@ -174,10 +174,11 @@ class Rotary:
         `Cos` and `Sin` would have other bits on other processors, and would round the last few rows
         of a call differently.
         """
-        rows = (
-            g.op.Gather(self._table(g, function), positions.queries)
-            for function in (np.cos, np.sin)
-        )
+        return self.at(g, positions.queries)
+
+    def at(self, g: Graph, positions: ir.Value) -> Angles:
+        """The same at positions that a graph knows otherwise, int64 [m]: those of a source."""
+        rows = (g.op.Gather(self._table(g, function), positions) for function in (np.cos, np.sin))
         return Angles(*(g.op.Unsqueeze(row, g.ints(0)) for row in rows))
 
     def _table(self, g: Graph, function: np.ufunc) -> ir.Value:

@@ -1,8 +1,8 @@
 """Model families: each says what its graphs compute and refuses configs it does not understand.
 
-A family of one file is a file here; one with relatives is a room: `llama_like`, `gemma`, `lfm`,
-`bart`, `speech`, and `drafts` for models that read their target. A new family is one file in one of
-these places and one entry in `FAMILIES`.
+A family of one file is a file here; one with relatives is a room: `llama_like`, `layer_normed`,
+`gemma`, `lfm`, `bart`, `speech`, and `drafts` for models that read their target. A new family is
+one file in one of these places and one entry in `FAMILIES`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,30 @@ from edgespec_export.families.family import Family
 from edgespec_export.families.gemma.gemma2 import Gemma, Gemma2
 from edgespec_export.families.gemma.gemma3 import Gemma3
 from edgespec_export.families.gemma.gemma4 import Gemma4
+from edgespec_export.families.gemma.t5gemma import T5Gemma
+from edgespec_export.families.gemma.t5gemma2 import T5Gemma2
 from edgespec_export.families.gpt2 import Gpt2
+from edgespec_export.families.layer_normed.bloom import Bloom
+from edgespec_export.families.layer_normed.gpt_neox import GptNeoX
+from edgespec_export.families.layer_normed.opt import Opt
+from edgespec_export.families.layer_normed.phi import Phi
+from edgespec_export.families.layer_normed.stablelm import StableLm
 from edgespec_export.families.lfm.lfm2 import Lfm2
+from edgespec_export.families.lfm.lfm2_moe import Lfm2Moe
 from edgespec_export.families.lfm.lfm3 import Lfm3
+from edgespec_export.families.llama_like.apertus import Apertus
 from edgespec_export.families.llama_like.arcee import Arcee
+from edgespec_export.families.llama_like.glm4 import Glm4
 from edgespec_export.families.llama_like.granite import Granite
 from edgespec_export.families.llama_like.granite_hybrid import GraniteHybrid
 from edgespec_export.families.llama_like.hunyuan import Hunyuan
 from edgespec_export.families.llama_like.llama import Llama
+from edgespec_export.families.llama_like.minicpm import MiniCpm
 from edgespec_export.families.llama_like.ministral3 import Ministral3
 from edgespec_export.families.llama_like.norms_after import NormsAfter
+from edgespec_export.families.llama_like.one_matrix import Baichuan, InternLm2
 from edgespec_export.families.llama_like.phi3 import Phi3
+from edgespec_export.families.llama_like.qwen3_moe import Qwen3Moe
 from edgespec_export.families.llama_like.renamed import RenamedLlama
 from edgespec_export.families.llama_like.smollm3 import SmolLM3
 from edgespec_export.families.qwen35.qwen35 import Qwen35
@@ -63,8 +76,19 @@ FAMILIES: tuple[type[Family], ...] = (
     Hunyuan,
     RenamedLlama,
     Arcee,
+    Apertus,
+    Glm4,
+    MiniCpm,
+    InternLm2,
+    Baichuan,
+    Qwen3Moe,
     Ministral3,
     NormsAfter,
+    StableLm,
+    GptNeoX,
+    Phi,
+    Opt,
+    Bloom,
     Gemma,
     Gemma2,
     Gemma3,
@@ -72,6 +96,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Phi3,
     Gpt2,
     Lfm2,
+    Lfm2Moe,
     Lfm3,
     Qwen35,
     Bart,
@@ -79,6 +104,8 @@ FAMILIES: tuple[type[Family], ...] = (
     Marian,
     Pegasus,
     M2M100,
+    T5Gemma,
+    T5Gemma2,
     Eagle,
     Eagle3,
     BlockDraft,

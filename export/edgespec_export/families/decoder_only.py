@@ -139,14 +139,23 @@ class DecoderOnly(Family):
         after = []
         for index, encoding in enumerate(self.encodings(g, positions)):
             context = EmitContext(number_format, attention, positions, encoding, layer_inputs)
-            for block in self.layer(index):
-                x = block.emit(g, x, context)
+            x = self.through_layer(g, x, index, context)
             after.append(x)
         return after
+
+    def through_layer(self, g: Graph, x: ir.Value, index: int, context: EmitContext) -> ir.Value:
+        """The residual stream [m, width] after one layer, whose blocks follow each other."""
+        for block in self.layer(index):
+            x = block.emit(g, x, context)
+        return x
 
     def emit_logits(self, g: Graph, x: ir.Value, number_format: NumberFormat) -> None:
         """Emits the graph's output of logits, from the residual stream after the last layer."""
         rows = requested_rows(g, x)
         head = OutputHead(self.tables[-1], self.last_norm, cap=self.logit_cap)
-        logits = number_format.head(g, rows, head)
+        logits = self.after_head(g, number_format.head(g, rows, head))
         g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+
+    def after_head(self, g: Graph, logits: ir.Value) -> ir.Value:
+        """Logits [rows, vocab_size] with what a model adds to its head's; most add nothing."""
+        return logits

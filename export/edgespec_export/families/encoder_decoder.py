@@ -7,7 +7,7 @@ source; the decoder graph does the rest, for any number of positions.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -112,8 +112,13 @@ class EncoderDecoder(Family):
         linears = [self.cross_projections(layer) for layer in range(self.layers)]
         crossed = number_format.normed_linears(g, x, self.encoder_norm, linears)
         for layer, parts in enumerate(crossed):
-            cross_outputs(g, self.heads, layer, parts)
+            cross_outputs(g, self.heads, layer, self.crossed(g, layer, parts))
         return x
+
+    def crossed(self, g: Graph, layer: int, parts: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        """A layer's keys and values of the source [source, kv_count · size] as the decoder reads
+        them, from the products of `cross_projections`."""
+        return parts
 
     def emit_decoder(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         tokens, positions = decoder_positions(
@@ -131,4 +136,4 @@ class EncoderDecoder(Family):
         yield from super().shapes()
         for layer in range(self.layers):
             for name in self.cross_projections(layer).weights:
-                yield name, (self.heads.count * self.heads.size, self.width)
+                yield name, (self.heads.kv_count * self.heads.size, self.width)

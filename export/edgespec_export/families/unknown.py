@@ -9,44 +9,28 @@ from edgespec.errors import EdgespecError, shortened
 
 __all__ = ["unknown_type"]
 
-_NORMS_AFTER = "norms after the blocks"
 _STATES = "state-space layers"
 _EXPERTS = "mixtures of experts"
-_PARALLEL = "layer norms with partly rotated heads"
 # The family that comes nearest, and what its blocks lack.
 MISSING: dict[str, tuple[str, str]] = {
-    "apertus": ("llama", "its activation xIELU"),
-    "baichuan": ("llama", "code of its own"),
-    "bloom": ("gpt2", "ALiBi positions"),
     "cohere": ("llama", "attention and feed-forward side by side"),
     "cohere2": ("llama", "attention and feed-forward side by side"),
     "deepseek_v2": ("llama", _EXPERTS),
     "deepseek_v3": ("llama", _EXPERTS),
     "falcon_h1": ("llama", _STATES),
     "gemma3n_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),
-    "glm4": ("glm", _NORMS_AFTER),
-    "gpt_neox": ("gpt2", "rotary positions and blocks side by side"),
     "gpt_oss": ("llama", f"{_EXPERTS} and attention sinks"),
-    "internlm2": ("internlm3", "one matrix for queries, keys and values"),
-    "lfm2_moe": ("lfm2", _EXPERTS),
     "longt5": ("t5", "local attention in the encoder"),
-    "minicpm": ("llama", "three scales, and code of its own"),
     "mixtral": ("mistral", _EXPERTS),
     "moonshine": ("whisper", "an encoder of raw sound"),
     "nllb-moe": ("m2m_100", _EXPERTS),
     "olmo": ("llama", "layer norms without weights"),
-    "opt": ("gpt2", "positions with an offset"),
     "pegasus_x": ("pegasus", "attention to blocks in the encoder"),
-    "phi": ("phi3", _PARALLEL),
     "phimoe": ("phi3", _EXPERTS),
     "qwen2_moe": ("qwen2", _EXPERTS),
     "qwen3_5_moe": ("qwen3_5_text", _EXPERTS),
     "qwen3_5_moe_text": ("qwen3_5_text", _EXPERTS),
-    "qwen3_moe": ("qwen3", _EXPERTS),
     "qwen3_next": ("qwen3_5_text", _EXPERTS),
-    "stablelm": ("llama", _PARALLEL),
-    "t5gemma": ("gemma3_text", "an encoder"),
-    "t5gemma2": ("gemma3_text", "an encoder"),
 }
 DRAFTS = {"eagle", "eagle3", "block", "t5_shared_encoder"}  # of edgespec's own making
 

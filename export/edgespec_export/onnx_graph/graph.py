@@ -49,6 +49,8 @@ class Graph(Nodes):
 
     def __init__(self, name: str, weights: WeightFile) -> None:
         super().__init__()
+        self._constants = self._tape  # branches have other tapes, and no tensors of their own
+        self._branches = 0
         self.name = name
         self.weights = weights
         self.blocks: list[DeclaredBlock] = []
@@ -69,7 +71,7 @@ class Graph(Nodes):
     ) -> ir.Value:
         """An input with a default: callers that leave it out get these values."""
         array = np.array(values, dtype)
-        value = self._tape.initializer(ir.tensor(array, name=name))
+        value = self._constants.initializer(ir.tensor(array, name=name))
         value.shape = ir.Shape(shape)
         self._inputs.append(value)
         return value
@@ -111,6 +113,37 @@ class Graph(Nodes):
         yield
         self.blocks.append(DeclaredBlock(name, tuple(self._tape.nodes[before:])))
 
+    def when(
+        self, condition: ir.Value, value: ir.Value, change: Callable[[], ir.Value]
+    ) -> ir.Value:
+        """What `change` emits where a condition holds, else a value as it is.
+
+        Args:
+            condition: bool, a scalar.
+            change: its nodes run only if the condition holds.
+        """
+        outer, self._tape = self._tape, ir.tape.Tape()
+        try:
+            changed = change()
+            nodes = self._tape.nodes
+        finally:
+            self._tape = outer
+        unchanged = ir.tape.Tape()
+        same = unchanged.op("Identity", [value])
+        branches = {
+            "then_branch": self._branch(nodes, changed),
+            "else_branch": self._branch(unchanged.nodes, same),
+        }
+        return self._tape.op("If", [condition], branches)
+
+    def _branch(self, nodes: Sequence[ir.Node], result: ir.Value) -> ir.Graph:
+        """A graph inside this one, whose values have names that none outside has."""
+        name, self._branches = f"branch.{self._branches}", self._branches + 1
+        values = [value for node in nodes for value in node.outputs]
+        for number, value in enumerate(values):
+            value.name = f"{name}.{number}"
+        return ir.Graph([], [result], nodes=nodes, name=name)
+
     def weight(self, name: str) -> ir.Value:
         """A tensor of the checkpoint: float32, in the checkpoint's own layout."""
         if len(self.weights.shape(name)) > 1:
@@ -121,7 +154,7 @@ class Graph(Nodes):
         """An initializer in the weight file; `make()` is called once for all graphs of the file."""
         if name not in self._initializers:
             pieces = self.weights.tensor(name, make)
-            values = [self._tape.initializer(piece) for piece in pieces]
+            values = [self._constants.initializer(piece) for piece in pieces]
             self._initializers[name] = (
                 values[0] if len(values) == 1 else self._joined(pieces, values)
             )
@@ -141,7 +174,7 @@ class Graph(Nodes):
         digest = hashlib.sha256(array.tobytes()).hexdigest()[:16]
         name = f"{array.dtype}{list(array.shape)}.{digest}"
         if name not in self._initializers:
-            self._initializers[name] = self._tape.initializer(ir.tensor(array, name=name))
+            self._initializers[name] = self._constants.initializer(ir.tensor(array, name=name))
         return self._initializers[name]
 
     def model(self) -> ir.Model:

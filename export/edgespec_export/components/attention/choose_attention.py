@@ -26,7 +26,7 @@ def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
     ONNX Runtime's take no cache with a scale for each position
     (docs/decisions/0007-cache-formats.md).
     """
-    if heads.cap is not None:  # no other operators have one
+    if heads.cap is not None or heads.is_unusual:  # no other operators have it
         return Standard(CACHES[cache]())
     others = Fused() if _fused_is_row_invariant(heads) else Standard()
     if cache == "fp32":

@@ -18,10 +18,10 @@ def cross_outputs(g: Graph, heads: Heads, layer: int, parts: Sequence[ir.Value])
     """Emits the outputs of an encoder that are a layer's cross-attention keys and values.
 
     Args:
-        parts: the two, [source, count · size].
+        parts: the two, [source, kv_count · size].
     """
     for name, rows in zip(graph_io.cross_names(layer), parts, strict=True):
-        g.output(name, by_head(g, rows, heads.count, heads), np.float32, _source_shape(heads))
+        g.output(name, by_head(g, rows, heads.kv_count, heads), np.float32, _source_shape(heads))
 
 
 def cross_inputs(g: Graph, heads: Heads, layer: int) -> list[ir.Value]:
@@ -30,4 +30,4 @@ def cross_inputs(g: Graph, heads: Heads, layer: int) -> list[ir.Value]:
 
 def _source_shape(heads: Heads) -> tuple[int | str, ...]:
     """Shape of the keys and values of cross-attention."""
-    return (1, heads.count, "source", heads.size)
+    return (1, heads.kv_count, "source", heads.size)

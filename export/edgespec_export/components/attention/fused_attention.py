@@ -39,6 +39,7 @@ class Fused(Attention):
         positions: Positions,
         encoding: PositionEncoding,
     ) -> ir.Value:
+        assert rows.source is None, "no operator merges self-attention with a source's"
         heads = rows.heads
         last, total = _call_positions(g, positions)
         buffers = self._buffers(heads, layer)

@@ -25,6 +25,7 @@ class Heads:
         window: how many positions a query of self-attention sees, its own included; None if all
             before it (docs/decisions/0027-windows.md).
         cap: scores are cap · tanh(score / cap); None if they have no cap.
+        is_unusual: no operator with a kernel takes all of the model's attention, whatever its size.
     """
 
     count: int
@@ -33,6 +34,7 @@ class Heads:
     scale: float
     window: int | None = None
     cap: float | None = None
+    is_unusual: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Projections:
 
     Attributes:
         norms: of queries and keys, which come before rotary positions; None if there are none.
+        source: keys and values [1, kv_count, source, size] that all rows attend to as well, beside
+            those of the cache (T5Gemma 2); None if there are none.
     """
 
     q: ir.Value
@@ -61,6 +65,7 @@ class Projections:
     v: ir.Value
     heads: Heads
     norms: HeadNorms | None = None
+    source: tuple[ir.Value, ir.Value] | None = None
 
 
 def apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:

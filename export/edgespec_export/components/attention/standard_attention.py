@@ -55,6 +55,12 @@ class Standard(Attention):
             self.cache.extended(g, buffer, by_head(g, new, heads.kv_count, heads), positions)
             for buffer, new in zip(_buffers(heads, layer), (k, rows.v), strict=True)
         )
+        if rows.source is not None:
+            of_source = rows.source
+            keys, values = (
+                _followed(g, *both) for both in zip((keys, values), of_source, strict=True)
+            )
+            bias = _unmasked_at_end(g, bias, g.op.Shape(of_source[0], start=2, end=3))
         return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
 
     def kept(
@@ -76,7 +82,8 @@ class Standard(Attention):
 
     def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
         heads = rows.heads
-        q, k, v = (by_head(g, x, heads.count, heads) for x in (rows.q, rows.k, rows.v))
+        q = by_head(g, rows.q, heads.count, heads)
+        k, v = (by_head(g, x, heads.kv_count, heads) for x in (rows.k, rows.v))
         return _attend(g, q, CachedRows(k), CachedRows(v), heads, bias)
 
 
@@ -84,6 +91,23 @@ def _buffers(heads: Heads, layer: int) -> list[Buffer]:
     """Of a layer's keys and values."""
     names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
     return [Buffer(*pair, cache_shape(heads, heads.size)) for pair in names]
+
+
+def _followed(g: Graph, cached: CachedRows, source: ir.Value) -> CachedRows:
+    """Rows of the cache, then those of a source, [1, kv_count, total + source, size]."""
+    rows = g.op.Concat(cached.rows, source, axis=2)
+    if cached.factors is None:
+        return CachedRows(rows)
+    ones = g.op.Reshape(g.op.Shape(source, start=1, end=3), g.ints(2))
+    ones = g.op.Expand(g.constant(1, np.float32), ones)  # [kv_count, source]
+    ones = g.op.Unsqueeze(ones, g.ints(0, 2))
+    return CachedRows(rows, g.op.Concat(cached.factors, ones, axis=3))
+
+
+def _unmasked_at_end(g: Graph, bias: ir.Value, count: ir.Value) -> ir.Value:
+    """A bias [1, 1, m, keys] with zeros for `count` further keys."""
+    before = g.op.Concat(g.ints(0, 0, 0, 0, 0, 0, 0), count, axis=0)
+    return g.op.Pad(bias, before, g.constant(0, np.float32), mode="constant")
 
 
 def _attend(

@@ -32,6 +32,7 @@ __all__ = [
     "EmitContext",
     "FeedForwardBlock",
     "Mixer",
+    "side_by_side",
 ]
 
 
@@ -104,9 +105,12 @@ class Block(ABC):
     def emit(self, g: Graph, x: ir.Value, context: EmitContext) -> ir.Value:
         """The residual stream [m, width] after this block."""
         with g.block(self.name):
-            (inputs,) = context.number_format.normed_linears(g, x, self.norm, [self.in_proj])
-            added = self.post_norm.emit(g, self._added(g, inputs, context))
-            return self.sum_norm.emit(g, g.op.Add(x, added))
+            return self.sum_norm.emit(g, g.op.Add(x, self.added(g, x, context)))
+
+    def added(self, g: Graph, x: ir.Value, context: EmitContext) -> ir.Value:
+        """What this block adds to a residual stream, [m, width], from the stream it reads."""
+        (inputs,) = context.number_format.normed_linears(g, x, self.norm, [self.in_proj])
+        return self.post_norm.emit(g, self._added(g, inputs, context))
 
     @abstractmethod
     def _added(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
@@ -153,3 +157,15 @@ class FeedForwardBlock(Block):
     def shapes(self, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         """None: a product whose matrices do not fit each other fails when it is loaded."""
         return iter(())
+
+
+def side_by_side(g: Graph, x: ir.Value, blocks: Sequence[Block], context: EmitContext) -> ir.Value:
+    """x [m, width] plus what each block adds to it, where all read x and none the sum before it.
+
+    Wang and Komatsuzaki (2021), GPT-J.
+    """
+    total = x
+    for block in blocks:
+        with g.block(block.name):
+            total = g.op.Add(total, block.added(g, x, context))
+    return total

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.components.blocks.block import EmitContext
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import GATES, RELU, activation
 
-__all__ = ["Gate", "Ungated"]
+__all__ = ["Gate", "Ungated", "XIelu"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,26 @@ class Ungated:
             (y,) = g.call(RELU, x)
             return y
         return activation(g, x, self.activation)
+
+
+@dataclass(frozen=True)
+class XIelu:
+    """α⁺x² + βx of a positive x, α⁻(eˣ - 1 - x) + βx of any other (Huang and Schlag 2024, arXiv
+    2411.13010).
+
+    Attributes:
+        positive, negative, linear: names of α⁺, α⁻ and β, [1] each.
+    """
+
+    positive: str
+    negative: str
+    linear: str
+
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
+        (x,) = inputs
+        zero, one = (g.constant(value, np.float32) for value in (0, 1))
+        above, below = g.op.Relu(x), g.op.Min(x, zero)
+        squares = g.op.Mul(g.weight(self.positive), g.op.Mul(above, above))
+        curve = g.op.Sub(g.op.Sub(g.op.Exp(below), one), below)
+        curve = g.op.Mul(g.weight(self.negative), curve)
+        return g.op.Add(g.op.Add(squares, curve), g.op.Mul(g.weight(self.linear), x))

@@ -15,7 +15,7 @@ from edgespec_export.components.attention.heads import (
     normed_heads,
 )
 from edgespec_export.components.blocks.block import EmitContext
-from edgespec_export.components.norms.norm import RmsNorm
+from edgespec_export.components.norms.norm import Norm, RmsNorm
 from edgespec_export.components.positions import Angles, QueryFactors, RelativeBias, Rotary
 from edgespec_export.onnx_graph.graph import Graph
 
@@ -119,7 +119,8 @@ class NormedAfterRotation:
 
 @dataclass(frozen=True)
 class NormedRows:
-    """Causal self-attention whose queries and keys are normalised as rows of all heads (OLMo 2).
+    """Causal self-attention whose queries and keys are normalised as rows of all heads: OLMo 2, and
+    StableLM 2, whose heads have a norm each.
 
     Attributes:
         q_norm, k_norm: norms of the queries [count · size] and of the keys [kv_count · size].
@@ -127,8 +128,8 @@ class NormedRows:
 
     layer: int
     heads: Heads
-    q_norm: RmsNorm
-    k_norm: RmsNorm
+    q_norm: Norm
+    k_norm: Norm
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ from edgespec_export.families.windows import (
 )
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["HARMLESS", "TANH", "Gemma3"]
+__all__ = ["HARMLESS", "TANH", "Gemma3", "WithOne"]
 
 # The base of each kind of layer, and the key that older configs have for it.
 BASES = {WINDOWED: ("rope_local_base_freq", 1e4), GLOBAL: ("rope_theta", 1e6)}
@@ -107,7 +107,7 @@ class Gemma3(DecoderOnly):
         }
 
     def view(self, weights: Weights) -> Weights:
-        return _WithOne(weights)
+        return WithOne(weights)
 
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
@@ -188,7 +188,7 @@ def _scaling(config: Config, label: str) -> dict[str, Any]:
     return scaling
 
 
-class _WithOne:
+class WithOne:
     """The checkpoint with norms that are 1 + w."""
 
     def __init__(self, weights: Weights) -> None:

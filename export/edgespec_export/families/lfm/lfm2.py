@@ -69,36 +69,42 @@ class Lfm2(DecoderOnly):
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
         config = Config({"rope_theta": DEFAULT_BASE, **values}, label)
+        shape = cls(**cls.fields_of(config, label))
+        config.refuse_the_rest(harmless=HARMLESS)
+        return shape
+
+    @staticmethod
+    def fields_of(config: Config, label: str) -> dict[str, Any]:
+        """The fields of an LFM2; keys that are left over are not refused."""
         heads, width = config.count("num_attention_heads", 32), config.count("hidden_size", 2560)
         size = config.count("head_dim", width // heads)
         layers = config.count("num_hidden_layers", 32)
         epsilon = config.number("norm_eps", 1e-5)
         tied = config.flag("tie_embedding", config.flag("tie_word_embeddings", True))
         positions = min(config.count(LENGTH, 128_000), MAX_POSITIONS)
-        shape = cls(
-            label=label,
-            vocab_size=config.count("vocab_size", 65536),
-            width=width,
-            layers=layers,
-            heads=Heads(heads, config.count("num_key_value_heads", 8), size, scale=size**-0.5),
-            epsilon=epsilon,
-            tied_head=tied,
-            positions=positions,
-            kinds=_kinds(config, layers),
-            taps=config.count("conv_L_cache", 3),
-            conv_bias=config.flag("conv_bias", False),
-            rotary_of={ATTENTION: whole_rotary(config, size, positions, label)},
-        )
-        if shape.taps < 2:
-            raise ValueError(f"conv_L_cache is {shape.taps}")
+        taps, kv_heads = config.count("conv_L_cache", 3), config.count("num_key_value_heads", 8)
+        if taps < 2:
+            raise ValueError(f"conv_L_cache is {taps}")
         for key in ("block_dim", "conv_dim", "conv_dim_out"):
             config.must_be(key, width)
         config.must_be("num_heads", heads)
         config.must_be("block_norm_eps", epsilon)
         config.must_be("use_pos_enc", True)
         config.must_be("block_use_swiglu", True)
-        config.refuse_the_rest(harmless=HARMLESS)
-        return shape
+        return {
+            "label": label,
+            "vocab_size": config.count("vocab_size", 65536),
+            "width": width,
+            "layers": layers,
+            "heads": Heads(heads, kv_heads, size, scale=size**-0.5),
+            "epsilon": epsilon,
+            "tied_head": tied,
+            "positions": positions,
+            "kinds": _kinds(config, layers),
+            "taps": taps,
+            "conv_bias": config.flag("conv_bias", False),
+            "rotary_of": {ATTENTION: whole_rotary(config, size, positions, label)},
+        }
 
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"

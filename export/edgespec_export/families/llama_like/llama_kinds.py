@@ -87,6 +87,14 @@ RELATIVES: Mapping[str, LlamaKind] = {
     "arcee": LLAMA,
     "ministral3": LlamaKind(windows="every"),
     "hunyuan_v1_dense": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
+    "apertus": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, head_norms=True),
+    "glm4": LlamaKind(qkv_bias=ATTENTION_BIAS, neighbours=True, partial=True, gate_up=True),
+    "minicpm": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
+    "internlm2": LlamaKind(qkv_bias=("bias",), out_bias=("bias",)),
+    "baichuan": LlamaKind(),
+    "qwen3_moe": LlamaKind(
+        qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, head_norms=True, windows="asked"
+    ),
 }
 # Models whose only norms come after their blocks (llama_like/norms_after.py).
 NORMS_AFTER: Mapping[str, LlamaKind] = {

@@ -13,7 +13,7 @@ from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.blocks.block import FeedForwardBlock
 from edgespec_export.components.linear import Linear
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
-from edgespec_export.families.llama_like.llama_kinds import RENAMED
+from edgespec_export.families.llama_like.llama_kinds import RENAMED, LlamaKind
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.rotary.rope import rotated_numbers
 from edgespec_export.families.rotary.rotary_order import InRotaryOrder, neighbours
@@ -39,8 +39,12 @@ class RenamedLlama(Llama):
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
+        return cls.of_kind(values, RENAMED[values["model_type"]], label)
+
+    @classmethod
+    def of_kind(cls, values: dict[str, Any], kind: LlamaKind, label: str) -> Self:
+        """The shape that a config asks for, of a model type that differs from a Llama by `kind`."""
         config = Config(values, label)
-        kind = RENAMED[config.need("model_type")]
         shape = cls.fields_of(config, kind, label)
         rotated = rotated_numbers(config, shape["heads"].size) if kind.neighbours else 0
         feed_forward_width = config.count("intermediate_size") if kind.gate_up else 0

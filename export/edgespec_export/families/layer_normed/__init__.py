@@ -1,0 +1,1 @@
+"""Decoders with layer norms: StableLM, GPT-NeoX, Phi, OPT, BLOOM."""
