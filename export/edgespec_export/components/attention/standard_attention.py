@@ -58,9 +58,9 @@ class Standard(Attention):
         if rows.source is not None:
             of_source = rows.source
             keys, values = (
-                _followed(g, *both) for both in zip((keys, values), of_source, strict=True)
+                _after(g, *both) for both in zip(of_source, (keys, values), strict=True)
             )
-            bias = _unmasked_at_end(g, bias, g.op.Shape(of_source[0], start=2, end=3))
+            bias = _after_zeros(g, bias, g.op.Shape(of_source[0], start=2, end=3))
         return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
 
     def kept(
@@ -93,21 +93,23 @@ def _buffers(heads: Heads, layer: int) -> list[Buffer]:
     return [Buffer(*pair, cache_shape(heads, heads.size)) for pair in names]
 
 
-def _followed(g: Graph, cached: CachedRows, source: ir.Value) -> CachedRows:
-    """Rows of the cache, then those of a source, [1, kv_count, total + source, size]."""
-    rows = g.op.Concat(cached.rows, source, axis=2)
+def _after(g: Graph, source: ir.Value, cached: CachedRows) -> CachedRows:
+    """Rows of a source, then those of the cache, [1, kv_count, source + total, size].
+
+    The source comes first, so that its rows stay where they are however many a call adds.
+    """
+    rows = g.op.Concat(source, cached.rows, axis=2)
     if cached.factors is None:
         return CachedRows(rows)
-    ones = g.op.Reshape(g.op.Shape(source, start=1, end=3), g.ints(2))
-    ones = g.op.Expand(g.constant(1, np.float32), ones)  # [kv_count, source]
-    ones = g.op.Unsqueeze(ones, g.ints(0, 2))
-    return CachedRows(rows, g.op.Concat(cached.factors, ones, axis=3))
+    ones = g.op.Expand(g.constant(1, np.float32), g.op.Shape(source, start=1, end=3))
+    ones = g.op.Unsqueeze(ones, g.ints(0, 2))  # [1, kv_count, 1, source]
+    return CachedRows(rows, g.op.Concat(ones, cached.factors, axis=3))
 
 
-def _unmasked_at_end(g: Graph, bias: ir.Value, count: ir.Value) -> ir.Value:
-    """A bias [1, 1, m, keys] with zeros for `count` further keys."""
-    before = g.op.Concat(g.ints(0, 0, 0, 0, 0, 0, 0), count, axis=0)
-    return g.op.Pad(bias, before, g.constant(0, np.float32), mode="constant")
+def _after_zeros(g: Graph, bias: ir.Value, count: ir.Value) -> ir.Value:
+    """A bias [1, 1, m, keys] with zeros for `count` keys before the others."""
+    added = g.op.Concat(g.ints(0, 0, 0), count, g.ints(0, 0, 0, 0), axis=0)
+    return g.op.Pad(bias, added, g.constant(0, np.float32), mode="constant")
 
 
 def _attend(

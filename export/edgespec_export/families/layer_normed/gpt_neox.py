@@ -6,7 +6,7 @@ Black et al. (2022, arXiv 2204.06745); Biderman et al. (2023, arXiv 2304.01373).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from edgespec_export.checkpoint.weights import Weights
@@ -51,8 +51,10 @@ class GptNeoX(LayerNormedRotary):
         older = {new: values[old] for old, new in OLDER_NAMES.items() if old in values}
         newer = {key: value for key, value in values.items() if key not in OLDER_NAMES}
         config = Config({**older, **newer}, label)
+        fields = cls.rotary_fields_of(config, label)
+        heads = fields["heads"]  # each has a key, whatever a config says
         shape = cls(
-            **cls.rotary_fields_of(config, label),
+            **{**fields, "heads": replace(heads, kv_count=heads.count)},
             activation=config.activation("hidden_act", "gelu"),
             is_parallel=config.flag("use_parallel_residual", True),
             attention_bias=config.flag("attention_bias", True),

@@ -42,9 +42,10 @@ class Qwen3Moe(Llama):
         config = Config(values, label)
         fields = cls.fields_of(config, RELATIVES["qwen3_moe"], label)
         step, dense = config.count("decoder_sparse_step", 1), config.get("mlp_only_layers", [])
+        count = "num_local_experts" if config.states("num_local_experts") else "num_experts"
         shape = cls(
             **fields,
-            experts=config.count("num_experts", config.count("num_local_experts", 128)),
+            experts=config.count(count, 128),
             chosen=config.count("num_experts_per_tok", 8),
             normalized=config.flag("norm_topk_prob", False),
             expert_layers=frozenset(
