@@ -61,7 +61,7 @@ def test_every_unknown_key_of_a_newer_transformers_is_refused_by_name(write, tmp
         ("sliding_window", 7),
         ("hidden_act", "swish2"),
         ("rope_scaling", {"rope_type": "longrope", "factor": 2.0}),
-        ("model_type", "bloom"),
+        ("model_type", "mamba"),
     ],
 )
 def test_a_config_value_that_is_not_supported_is_refused_by_name(key, value, tmp_path):

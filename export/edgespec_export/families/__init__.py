@@ -43,10 +43,10 @@ from edgespec_export.families.llama_like.granite import Granite
 from edgespec_export.families.llama_like.granite_hybrid import GraniteHybrid
 from edgespec_export.families.llama_like.hunyuan import Hunyuan
 from edgespec_export.families.llama_like.llama import Llama
-from edgespec_export.families.llama_like.minicpm import MiniCpm
 from edgespec_export.families.llama_like.ministral3 import Ministral3
 from edgespec_export.families.llama_like.norms_after import NormsAfter
-from edgespec_export.families.llama_like.one_matrix import Baichuan, InternLm2
+from edgespec_export.families.llama_like.own_code.minicpm import MiniCpm
+from edgespec_export.families.llama_like.own_code.one_matrix import Baichuan, InternLm2
 from edgespec_export.families.llama_like.phi3 import Phi3
 from edgespec_export.families.llama_like.qwen3_moe import Qwen3Moe
 from edgespec_export.families.llama_like.renamed import RenamedLlama

@@ -1,0 +1,1 @@
+"""Llamas whose code comes with their checkpoints: transformers has no class of them."""
