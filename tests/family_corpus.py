@@ -472,7 +472,7 @@ CASES = (
     ),
     Case("Pegasus", "pegasus", PEGASUS, SEQ2SEQ, default=True),
     Case("T5Gemma", "t5gemma", T5GEMMA, {}),
-    Case("T5Gemma 2", "t5gemma2", T5GEMMA2, {}, default=True, brief=True),
+    Case("T5Gemma 2", "t5gemma2", T5GEMMA2, {}),
     Case(
         "Gemma 4 E2B, E4B with towers",
         "gemma4_text",

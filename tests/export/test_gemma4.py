@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 import edgespec
 from checkpoints import write_noisy
-from edgespec.artifact.graph_io import LayerShape
+from edgespec.artifact.graph_io import DECODER, LAYOUTS_SINCE, LayerShape
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.kernels import SWITCH
 from edgespec.errors import EdgespecError
@@ -25,7 +26,7 @@ from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.families.gemma import gemma4
 from edgespec_export.families.gemma.gemma4 import Gemma4
-from edgespec_export.operators.kept_attention import KEPT_ATTENTION
+from edgespec_export.operators.kept_attention import KEPT_ATTENTION, KEPT_SINCE
 from gemma4_checkpoints import GLOBAL, LOCAL, SIZES, write_gemma4
 from operator_calls import has_kernel
 
@@ -186,6 +187,12 @@ def test_a_text_with_a_draft_is_the_targets_own(folder, variant, kernels, monkey
             assert (text.token_ids, text.logprobs) == (alone.token_ids, alone.logprobs)
             rejected += text.stats.drafted - text.stats.accepted
     assert rejected > 10  # the cache was rewound
+
+
+def test_kernels_without_these_operators_share_no_calls(folder):
+    graphs = read_manifest(folder).target.variants["int8-cache-int8"].graphs
+    metadata = ir.load(folder / graphs[DECODER]).metadata_props
+    assert metadata[LAYOUTS_SINCE] == KEPT_SINCE
 
 
 @pytest.mark.skipif(not has_kernel(KEPT_ATTENTION["fp32"]), reason="needs kernels of this version")

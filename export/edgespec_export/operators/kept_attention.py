@@ -15,7 +15,9 @@ from edgespec_export.onnx_graph.functions import Body, Function
 from edgespec_export.operators.cached_attention import window_bias
 from edgespec_export.operators.narrow_cache import attend_stored
 
-__all__ = ["KEPT_ATTENTION"]
+__all__ = ["KEPT_ATTENTION", "KEPT_SINCE"]
+
+KEPT_SINCE = "0.10"  # the first release of the kernels that has these operators
 
 
 def _kept_attention(f: Body, q: ir.Value, **given: ir.Value) -> Sequence[ir.Value]:

@@ -13,7 +13,7 @@ from edgespec_export.components.attention.kv_cache import CACHES
 from edgespec_export.components.positions import NO_SOURCES, Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
-from edgespec_export.operators.kept_attention import KEPT_ATTENTION
+from edgespec_export.operators.kept_attention import KEPT_ATTENTION, KEPT_SINCE
 from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
 
 __all__ = ["Fused"]
@@ -55,6 +55,7 @@ class Fused(Attention):
     def kept(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
     ) -> ir.Value:
+        g.metadata[graph_io.LAYOUTS_SINCE] = KEPT_SINCE
         buffers = [g.output_of(buffer.present) for buffer in self._buffers(heads, layer)]
         last, total = _call_positions(g, positions)
         window = heads.window or WHOLE_TEXT
