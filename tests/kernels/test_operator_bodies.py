@@ -8,6 +8,7 @@ from attention_calls import attributes_of
 from edgespec_export.operators.activations import GATES, RELU
 from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
 from edgespec_export.operators.convolution_ops import SHORT_CONVOLUTION
+from edgespec_export.operators.delta_ops import GATED_DELTA
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
@@ -112,6 +113,15 @@ BODIES = [
         "Mul Unsqueeze Sub Reshape GreaterOrEqual Max ReduceProd Mul Shape Sub Concat Pad Concat "
         "Reshape Transpose Slice Slice TensorScatter Gather TensorScatter Gather Concat Transpose "
         "Flatten Shape Slice Unsqueeze Where Concat Reshape Mul Gather Mul Add Mul",
+    ),
+    (
+        GATED_DELTA,
+        {"k_heads": 1, "v_heads": 1, "key_size": 4, "value_size": 4},
+        "Concat Shape Add Max Sub Slice Shape Mod Unsqueeze TensorScatter Reshape Reshape Range "
+        "Shape Mod Squeeze Gather Concat Reshape Reshape Reshape Concat ReduceProd Slice Reshape "
+        "Slice Shape Concat Reshape Sub Squeeze Loop Reshape Reshape Mul Concat Reshape Sub "
+        "Squeeze Sub Squeeze Loop Reshape Reshape Mul Concat Reshape Concat Sub Slice Reshape "
+        "Reshape Concat",
     ),
     (RMS_NORM, {"epsilon": 1e-5}, "RMSNormalization"),
     (GATES["silu"], {}, "Sigmoid Mul Mul"),

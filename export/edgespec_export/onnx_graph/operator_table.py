@@ -169,7 +169,7 @@ def _attention() -> Iterator[Operator]:
 
 def _recurrent() -> Iterator[Operator]:
     """Operators that carry a state from position to position."""
-    yield Operator("GatedDelta", None, (parts.DELTA_ROWS, parts.DELTA_STATE))
+    yield Operator("GatedDelta", "GatedDelta", (parts.DELTA_ROWS, parts.DELTA_STATE))
 
 
 def _convolutions() -> Iterator[Operator]:

@@ -16,6 +16,7 @@
 #include "kernels/argmax_pruned.h"
 #include "kernels/attention/attention.h"
 #include "kernels/cache_rows.h"
+#include "kernels/gated_delta.h"
 #include "kernels/groups.h"
 #include "kernels/lanes/lanes.h"
 #include "kernels/matmul_half.h"
@@ -450,6 +451,43 @@ void convolutions() {
   }
 }
 
+void gated_deltas() {
+  Digest inputs_of("inputs of a gated delta rule"), results("gated delta rule");
+  for (const DeltaShape shape : {DeltaShape{1, 1, 16, 16, 2}, {2, 4, 24, 40, 4}, {3, 3, 7, 5, 3}}) {
+    const auto convolution = floats(shape.taps * shape.channels());
+    const auto decay = floats(shape.v_heads, 3), bias = floats(shape.v_heads, 4);
+    const DeltaWeights weights{convolution.data(), decay.data(), bias.data()};
+    constexpr int64_t kPositions = 11;
+    std::vector<float> inputs;
+    for (int64_t position = 0; position < kPositions; ++position) {
+      std::vector<std::vector<float>> rows;
+      for (int64_t tap = 0; tap < shape.taps; ++tap) {
+        rows.push_back(row_of_kind(position == 10 ? 7 : 0, shape.channels()));
+      }
+      std::vector<const float*> seen;
+      for (const auto& row : rows) seen.push_back(row.data());
+      const auto write = floats(shape.v_heads, 30), forget = floats(shape.v_heads, 90);
+      std::vector<float> y(static_cast<size_t>(shape.row()));
+      delta_inputs(shape, weights, seen.data(), write.data(), forget.data(), y.data());
+      inputs_of.add(y);
+      inputs.insert(inputs.end(), y.begin(), y.end());
+    }
+    const auto past = floats(shape.matrices());
+    for (const DeltaSteps steps : {DeltaSteps{kPositions, 0, 0}, {kPositions, 4, 6}, {9, 8, 9}}) {
+      std::vector<float> present(past.size()), state(static_cast<size_t>(16 * shape.key_size));
+      std::vector<float> y(static_cast<size_t>((steps.count - steps.again) * shape.v_width()));
+      for (int64_t head = 0; head < shape.v_heads; ++head) {
+        for (int64_t column = 0; column < shape.value_size; column += 16) {
+          delta_columns(shape, steps, head, column, inputs.data(), past.data(), present.data(),
+                        y.data(), state.data());
+        }
+      }
+      results.add(present);
+      results.add(y);
+    }
+  }
+}
+
 void sampling() {
   Digest weights_of("softmax"), nuclei("nucleus"), draws("draw"), residuals("excess"),
       maxima("argmax");
@@ -509,4 +547,5 @@ int main() {
   windowed_attention();
   norms_or_nan();
   convolutions();
+  gated_deltas();
 }

@@ -6,6 +6,7 @@
 #include "kernels/sampling.h"
 #include "ops/attention_ops.h"
 #include "ops/convolution_ops.h"
+#include "ops/delta_op.h"
 #include "ops/fused_blocks.h"
 #include "ops/half_ops.h"
 #include "ops/head_op.h"
