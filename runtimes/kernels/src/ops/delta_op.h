@@ -49,7 +49,7 @@ class GatedDelta {
                setup.attribute(Schema::attr::key_size), setup.attribute(Schema::attr::value_size),
                0} {}
 
-  void compute(Call& call) const {
+  void compute(KernelContext& call) const {
     using in = typename Schema::in;
     using out = typename Schema::out;
     Shapes shapes;
@@ -109,7 +109,7 @@ class GatedDelta {
     return shape;
   }
 
-  static void prepare(Call& call, const DeltaShape& shape, const DeltaWeights& weights,
+  static void prepare(KernelContext& call, const DeltaShape& shape, const DeltaWeights& weights,
                       const DeltaRows& rows, int64_t count, float* inputs) {
     const int64_t cycles = count * shape.row() * shape.taps;
     call.threads().each(count, cycles, [&](int64_t i) {
@@ -145,7 +145,7 @@ class GatedDelta {
     }
   }
 
-  static void go_through(Call& call, const DeltaShape& shape, const DeltaSteps& steps,
+  static void go_through(KernelContext& call, const DeltaShape& shape, const DeltaSteps& steps,
                          const float* inputs, const float* past, float* present, float* y) {
     const int64_t parts = (shape.value_size + kLanes - 1) / kLanes;
     const int64_t cycles = steps.count * shape.matrices() / kNumbersPerCycle;
