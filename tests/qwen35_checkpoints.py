@@ -44,3 +44,42 @@ def write_qwen35(folder, **changes):
     model.save_pretrained(folder)
     byte_tokenizer(272).save(str(folder / "tokenizer.json"))
     return model.eval()
+
+
+def add_head(folder):
+    """Adds a random head for several tokens to a checkpoint, by the published names; returns its
+    tensors."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    generator = torch.Generator().manual_seed(6)
+
+    def matrix(rows, columns, gain=1.0):
+        return gain * torch.randn(rows, columns, generator=generator) / columns**0.5
+
+    def norm(size):
+        return 0.2 * torch.randn(size, generator=generator)
+
+    width, inner, size = (SIZES[n] for n in ("hidden_size", "intermediate_size", "head_dim"))
+    heads, kv_heads = SIZES["num_attention_heads"], SIZES["num_key_value_heads"]
+    at = "mtp.layers.0"
+    head = {
+        "mtp.fc.weight": matrix(width, 2 * width, 2.0),
+        "mtp.pre_fc_norm_embedding.weight": norm(width),
+        "mtp.pre_fc_norm_hidden.weight": norm(width),
+        "mtp.norm.weight": norm(width),
+        f"{at}.input_layernorm.weight": norm(width),
+        f"{at}.post_attention_layernorm.weight": norm(width),
+        f"{at}.self_attn.q_proj.weight": matrix(2 * heads * size, width),
+        f"{at}.self_attn.k_proj.weight": matrix(kv_heads * size, width),
+        f"{at}.self_attn.v_proj.weight": matrix(kv_heads * size, width),
+        f"{at}.self_attn.o_proj.weight": matrix(width, heads * size, 2.0),
+        f"{at}.self_attn.q_norm.weight": norm(size),
+        f"{at}.self_attn.k_norm.weight": norm(size),
+        f"{at}.mlp.gate_proj.weight": matrix(inner, width),
+        f"{at}.mlp.up_proj.weight": matrix(inner, width),
+        f"{at}.mlp.down_proj.weight": matrix(width, inner),
+    }
+    file = folder / "model.safetensors"
+    save_file({**load_file(file), **head}, file, {"format": "pt"})
+    return head

@@ -20,7 +20,6 @@ __all__ = [
     "FEATURE_FUSION",
     "FUSED_STATES",
     "HIDDEN",
-    "KEPT_LENGTH",
     "LAYOUTS",
     "LAYOUTS_SINCE",
     "LOGITS",
@@ -32,7 +31,7 @@ __all__ = [
     "SKIP",
     "SOURCES",
     "SPARE_POSITIONS",
-    "STATE_LENGTH",
+    "STATE_STEPS",
     "TARGET_LAYERS",
     "TOKENS",
     "TOP_K",
@@ -101,11 +100,13 @@ TARGET_LAYERS = "target_layers"
 CONFIDENCE = "confidence"
 
 
-# A model with recurrent layers. int64 [1] each: of how many positions the states that a call takes
-# are made, and of how many those that it returns: state_length ≤ past_length, and
-# state_length ≤ kept_length ≤ past_length + m (docs/decisions/0045-states.md).
-STATE_LENGTH = "state_length"
-KEPT_LENGTH = "kept_length"
+# A model with recurrent layers. int64 [n, 6]: what a call does with the states of each of its n
+# sequences, as start, rows, taken, made, state_length, kept_length. `start` is that of the layouts
+# of its rows (0 without layouts), `rows` counts in past_rows, `taken` and `made` in past_state and
+# present_state. The states that the call takes are those after state_length positions, those that
+# it makes are after kept_length: state_length ≤ p, and state_length ≤ kept_length ≤ p + the rows of
+# the sequence, whose first is at position p (docs/decisions/0045-states.md). n > 1 needs kernels.
+STATE_STEPS = "state_steps"
 # Positions whose inputs a recurrent layer keeps, so that states can be made of them again.
 RECENT_ROWS = 64
 
@@ -151,20 +152,21 @@ def cross_names(layer: int) -> tuple[str, str]:
 
 
 def state_names(layer: int) -> tuple[str, str]:
-    """A recurrent layer's state, float32 [numbers], as input and as output.
+    """A recurrent layer's states, float32 [slots, numbers], as input and as output.
 
-    `layer` counts recurrent layers. The two are different memory.
+    `layer` counts recurrent layers. With one slot the two are different memory; with several, which
+    needs kernels, the same, and a call writes those that it makes.
     """
     return f"past_state.{layer}", f"present_state.{layer}"
 
 
 def recent_rows_names(layer: int) -> tuple[str, str]:
-    """The inputs of a recurrent layer at its latest positions: float32 [1, RECENT_ROWS, width],
-    that of a position at the position modulo `RECENT_ROWS`; as input and as output.
+    """The inputs of a recurrent layer at its latest positions: float32 [sequences, RECENT_ROWS,
+    width], that of a position at the position modulo `RECENT_ROWS`; as input and as output.
 
-    Both are bound to the same memory. A call reads positions state_length … past_length - 1 and
-    writes positions max(past_length, kept_length) … past_length + m - 1: state_length and the last
-    one that it writes must be less than `RECENT_ROWS` apart.
+    Both are bound to the same memory. A call reads positions state_length … p - 1 and writes
+    positions max(p, kept_length) … p + m - 1 (`STATE_STEPS`): those that it reads and those that it
+    writes must be at most `RECENT_ROWS`.
     """
     return f"past_rows.{layer}", f"present_rows.{layer}"
 

@@ -20,8 +20,9 @@ from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
+from edgespec_runtimes.ort import recurrent_states
 from edgespec_runtimes.ort.graph_run import GraphRun
-from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
+from edgespec_runtimes.ort.recurrent_states import RecurrentStates
 from qwen35_checkpoints import ATTENTION, DELTA, SIZES, write_qwen35
 
 torch = pytest.importorskip("torch")
@@ -182,14 +183,15 @@ def test_draft_calls_of_one_row_rewind_without_computing_anything_once_more(fold
         model.rewind(at + 3)
 
 
-set_step = GraphRun.set_step
+set_steps = GraphRun.set_steps
 
 
-def _off_by_one(self, step):
+def _off_by_one(self, steps):
     """Says that the states are those of a position later, or earlier, than they are."""
-    set_step(self, step)
+    set_steps(self, steps)
+    (step,) = steps
     if step.source.length:
-        self._state_length[0] += 1 if step.source.length < step.length else -1
+        self._state_steps[0, 4] += 1 if step.source.length < step.length else -1
 
 
 def _states_of_dropped_tokens(self, length):
@@ -200,13 +202,13 @@ def _states_of_dropped_tokens(self, length):
 
 
 def test_a_position_too_many_or_too_few_is_found(folder, monkeypatch):
-    monkeypatch.setattr("edgespec_runtimes.ort.graph_run.GraphRun.set_step", _off_by_one)
+    monkeypatch.setattr(GraphRun, "set_steps", _off_by_one)
     assert wrong_rows(folder) > 50
 
 
 def test_states_that_are_not_rewound_are_found(folder, monkeypatch):
     monkeypatch.setattr(RecurrentStates, "rewind", _states_of_dropped_tokens)
-    monkeypatch.setattr(Step, "kept", property(lambda step: step.length + step.count))
+    monkeypatch.setattr(recurrent_states, "_certain", lambda rows, count, certain: count)
     assert wrong_rows(folder) > 50
 
 

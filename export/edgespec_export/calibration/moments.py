@@ -92,8 +92,7 @@ class Moments:
                 graph_io.TOKENS: np.array(self._decoder_text(graph, text), np.int64),
                 graph_io.PAST_LENGTH: np.zeros(1, np.int64),
                 graph_io.SKIP: np.zeros(1, np.int64),
-                graph_io.STATE_LENGTH: np.zeros(1, np.int64),
-                graph_io.KEPT_LENGTH: np.array([len(text)], np.int64),  # no rows are kept
+                graph_io.STATE_STEPS: np.array([(0, 0, 0, 0, 0, len(text))], np.int64),
             }
             given |= next(crossed, {})
             for value in session.get_inputs():

@@ -29,7 +29,7 @@ SHARED = (
     *("eos_token_id", "bos_token_id", "pad_token_id"),
 )
 _PREFIX = re.compile(r"(?:model\.)?(?:language_model|text_model)\.(?:model\.)?")
-_TEXT_MODEL_NAME = re.compile(r"model\.(layers\.|embed_tokens\.|norm\.)|lm_head\.")
+_TEXT_MODEL_NAME = re.compile(r"model\.(layers\.|embed_tokens\.|norm\.)|lm_head\.|mtp\.")
 
 _log = logging.getLogger("edgespec")
 

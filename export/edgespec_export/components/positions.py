@@ -6,7 +6,6 @@ import hashlib
 import math
 from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,24 +21,11 @@ __all__ = [
     "QueryFactors",
     "RelativeBias",
     "Rotary",
-    "StateLengths",
     "decoder_positions",
     "first_key_bias",
     "relative_buckets",
     "requested_rows",
 ]
-
-
-class StateLengths(NamedTuple):
-    """Of how many positions recurrent layers' states are made, int64 [1] each.
-
-    Attributes:
-        state: those that a call takes.
-        kept: those that it returns.
-    """
-
-    state: ir.Value
-    kept: ir.Value
 
 
 class Positions:
@@ -53,7 +39,8 @@ class Positions:
         layouts: int64 [described, 3], where the last rows of the call stand (`graph_io.LAYOUTS`).
         sources: int64 [described, 2], which part of a source they see (`graph_io.SOURCES`).
         queries: int64 [m], the position of each row: past, past + 1, … and those of layouts.
-        states: of a model with recurrent layers; None of others.
+        states: int64 [sequences, 6], of a model with recurrent layers (`graph_io.STATE_STEPS`);
+            None of others.
     """
 
     def __init__(
@@ -63,7 +50,7 @@ class Positions:
         past: ir.Value,
         layouts: ir.Value,
         sources: ir.Value | None = None,
-        states: StateLengths | None = None,
+        states: ir.Value | None = None,
     ) -> None:
         self.past = past
         self.states = states
@@ -99,20 +86,16 @@ def decoder_positions(
     Args:
         layouts: the graph's attention supports them.
         sources: the graph attends to a source.
-        states: it has recurrent layers, which know no layouts.
+        states: it has recurrent layers.
     """
     tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
     past = g.input(graph_io.PAST_LENGTH, np.int64, [1])
-    if states:
-        names = graph_io.STATE_LENGTH, graph_io.KEPT_LENGTH
-        lengths = StateLengths(*(g.input(name, np.int64, [1]) for name in names))
-        none = g.constant(NO_LAYOUTS, np.int64)
-        return tokens, Positions(g, tokens, past, none, states=lengths)
+    steps = g.input(graph_io.STATE_STEPS, np.int64, ["stepped", 6]) if states else None
     if not layouts:
-        return tokens, Positions(g, tokens, past, g.constant(NO_LAYOUTS, np.int64))
+        return tokens, Positions(g, tokens, past, g.constant(NO_LAYOUTS, np.int64), states=steps)
     described = g.default_input(graph_io.LAYOUTS, NO_LAYOUTS, np.int64, ["described", 3])
     if not sources:
-        return tokens, Positions(g, tokens, past, described)
+        return tokens, Positions(g, tokens, past, described, states=steps)
     parts = g.default_input(graph_io.SOURCES, NO_SOURCES, np.int64, ["described", 2])
     return tokens, Positions(g, tokens, past, described, parts)
 

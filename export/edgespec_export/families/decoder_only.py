@@ -34,15 +34,12 @@ class DecoderOnly(Family):
 
     Attributes:
         positions: how many the graphs can tell apart: the model's, up to `MAX_POSITIONS`.
-        is_recurrent: some of its layers have states.
         logit_cap: of the logits' tanh; None if they have no cap.
         shows_last_state: the graph shows a draft the norm of its last hidden state.
         read_layers: the layers whose output the graph shows to an EAGLE head, counted from 1.
     """
 
     transformers_class: ClassVar[str | None] = "AutoModelForCausalLM"
-
-    is_recurrent: ClassVar[bool] = False
 
     positions: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     logit_cap: float | None = None
@@ -84,6 +81,11 @@ class DecoderOnly(Family):
     def knows_layouts(self) -> bool:
         """Whether all that the graph keeps of a row is kept where a layout says."""
         return True
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether some of its layers have states."""
+        return False
 
     @property
     def capacity(self) -> int:

@@ -32,7 +32,13 @@ MISSING: dict[str, tuple[str, str]] = {
     "qwen3_5_moe_text": ("qwen3_5_text", _EXPERTS),
     "qwen3_next": ("qwen3_5_text", _EXPERTS),
 }
-DRAFTS = {"eagle", "eagle3", "block", "t5_shared_encoder"}  # of edgespec's own making
+DRAFTS = {
+    "eagle",
+    "eagle3",
+    "block",
+    "qwen3_5_mtp",
+    "t5_shared_encoder",
+}  # of edgespec's own making
 
 NAMED = 20  # model types in a message
 ALL_FAMILIES = "docs/reference/families.md"

@@ -15,8 +15,9 @@ The symbols in shapes:
     capacity: positions that the cache holds; keys: positions up to this call's last one
     source: positions of the encoder
     channels, taps: of a convolution over positions; v_heads, v_width: value heads, their numbers
-    state, recent, row: numbers of a recurrent layer's state; positions whose inputs it keeps; their
-    numbers
+    slots, sequences: states and sequences that a recurrent layer keeps; state, recent, row: numbers
+    of a state; positions whose inputs it keeps; their numbers; stepped: sequences of a call;
+    step: 6, what a call does with the states of one (`graph_io.STATE_STEPS`)
     logit_rows, token_rows, probability_rows: m or 0; top: tokens returned for each row
 """
 
@@ -294,11 +295,16 @@ DELTA_ROWS = Part(
 DELTA_STATE = Part(
     "DeltaState",
     (
-        _floats("past_state", "state"),
-        _floats("past_rows", 1, "recent", "row"),
-        *(_integers(f"{name}_length", 1) for name in ("state", "past", "kept")),
+        _floats("past_state", "slots", "state"),
+        _floats("past_rows", "sequences", "recent", "row"),
+        _integers("steps", "stepped", "step"),
+        _integers("past_length", 1),
+        _integers("layouts", "described", "layout"),
     ),
-    (_floats("present_state", "state"), _floats("present_rows", 1, "recent", "row")),
+    (
+        _floats("present_state", "slots", "state"),
+        _floats("present_rows", "sequences", "recent", "row"),
+    ),
 )
 
 # --- Convolutions --------------------------------------------------------------------------------

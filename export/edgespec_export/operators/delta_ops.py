@@ -11,7 +11,8 @@ v are a convolution over the last positions, then silu.
 A state is a running product: it cannot be cut at a position, as keys and values can. So a call
 takes states of `state_length` positions and goes through those up to `past_length` once more, from
 inputs that are kept (docs/decisions/0045-states.md). It goes through the positions one after the
-other: each has the same bits, however they are divided into calls.
+other: each has the same bits, however they are divided into calls. Only the kernel knows calls of
+several sequences; the body fails on more than one step, and on layouts.
 """
 
 from __future__ import annotations
@@ -40,10 +41,13 @@ def _gated_delta(
     forget_bias: ir.Value,
     past_state: ir.Value,
     past_rows: ir.Value,
-    state_length: ir.Value,
+    steps: ir.Value,
     past_length: ir.Value,
-    kept_length: ir.Value,
+    layouts: ir.Value,
 ) -> Sequence[ir.Value]:
+    past_length = f.op.Concat(past_length, f.op.Reshape(layouts, f.ints(0)), axis=0)  # has none
+    flat = f.ints(-1)
+    *_, state_length, kept_length = _pieces(f, f.op.Reshape(steps, f.ints(6)), *6 * [f.ints(1)])
     rows = f.op.Concat(qkv, write, forget, axis=1)
     end = f.op.Add(past_length, f.op.Shape(rows, end=1))
     present_rows = _kept_rows(f, rows, past_rows, past_length, kept_length)
@@ -51,7 +55,7 @@ def _gated_delta(
     scan = _Scan(every, convolution, decay, forget_bias)
     first, until_kept = scan.through(
         f,
-        scan.parts_of(f, past_state),
+        scan.parts_of(f, f.op.Reshape(past_state, flat)),
         f.constant(0, np.int64),
         f.op.Sub(kept_length, state_length),
     )
@@ -62,9 +66,8 @@ def _gated_delta(
     y = f.op.Concat(until_kept, after_kept, axis=0)
     again = f.op.Sub(past_length, state_length)
     y = f.op.Slice(y, again, f.ints(LARGEST), f.ints(0))
-    flat = f.ints(-1)
     present_state = f.op.Concat(*(f.op.Reshape(part, flat) for part in first), axis=0)
-    return [y, present_state, present_rows]
+    return [y, f.op.Unsqueeze(present_state, f.ints(0)), present_rows]
 
 
 def _kept_rows(

@@ -12,7 +12,7 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io
 from edgespec.artifact.graph_io import Buffer
 from edgespec.core.model import Candidate, TopTokens
-from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
+from edgespec_runtimes.ort.recurrent_states import StateMemory, Step
 
 __all__ = ["BlockRun", "GraphRun", "LogitsRun", "RunMemory", "TopTokensRun"]
 
@@ -38,7 +38,7 @@ class RunMemory:
     state_widths: Mapping[str, int]
     logits: npt.NDArray[np.float32]
     has_sources: bool
-    states: RecurrentStates | None = None
+    states: StateMemory | None = None
 
 
 class GraphRun:
@@ -62,8 +62,9 @@ class GraphRun:
     def __init__(self, memory: RunMemory, rows: int, described: int, skip: int) -> None:
         self.tokens = np.zeros(rows, np.int64)
         self.layouts = np.zeros((described, 3), np.int64)
-        of_sequences = memory.has_sources and described == rows
-        self.sources = np.zeros((described if of_sequences else 0, 2), np.int64)
+        self._of_sequences = described == rows
+        has_sources = memory.has_sources and self._of_sequences
+        self.sources = np.zeros((described if has_sources else 0, 2), np.int64)
         self.states = {
             name: np.zeros((rows, width), np.float32) for name, width in memory.state_widths.items()
         }
@@ -83,13 +84,7 @@ class GraphRun:
             self.bind_input(buffer.past, array)
             self._bind_output(buffer.present, array)
         if memory.states is not None:
-            self._state_length, self._kept_length = (np.zeros(1, np.int64) for _ in range(2))
-            self.bind_input(graph_io.STATE_LENGTH, self._state_length)
-            self.bind_input(graph_io.KEPT_LENGTH, self._kept_length)
-            for number, array in enumerate(memory.states.rows):
-                past, present = graph_io.recent_rows_names(number)
-                self.bind_input(past, array)
-                self._bind_output(present, array)
+            self._bind_states(memory.states)
         for name, array in self.states.items():
             bind = self.bind_input if name == graph_io.FUSED_STATES else self._bind_output
             bind(name, array)
@@ -119,12 +114,26 @@ class GraphRun:
         most = int(self.layouts[:, 1].max()) + 1  # positions of the longest sequence
         self._past_length[0] = max(0, most - len(self.tokens))
 
-    def set_step(self, step: Step) -> None:
-        """Sets which states the call takes, and which it returns."""
-        self._state_length[0], self._kept_length[0] = step.source.length, step.kept
-        for number, (taken, made) in enumerate(
-            zip(step.source.arrays, step.target.arrays, strict=True)
-        ):
+    def _bind_states(self, memory: StateMemory) -> None:
+        """Binds what recurrent layers keep; one sequence's states at each run (`set_steps`)."""
+        for number, (states, rows) in enumerate(zip(memory.states, memory.rows, strict=True)):
+            kept = [(graph_io.recent_rows_names(number), rows)]
+            if self._of_sequences:
+                kept.append((graph_io.state_names(number), states))
+            for (past, present), array in kept:
+                self.bind_input(past, array)
+                self._bind_output(present, array)
+
+    def set_steps(self, steps: Sequence[Step]) -> None:
+        """Sets which states the call takes, and which it makes."""
+        self._state_steps = np.array([step.numbers for step in steps], np.int64)
+        self.bind_input(graph_io.STATE_STEPS, self._state_steps)
+        if self._of_sequences:
+            return
+        (step,) = steps
+        self._state_steps[0, :4] = 0  # the slots are bound themselves
+        slots = zip(step.states.bound(step.source), step.states.bound(step.target), strict=True)
+        for number, (taken, made) in enumerate(slots):
             past, present = graph_io.state_names(number)
             self.bind_input(past, taken)
             self._bind_output(present, made)

@@ -29,6 +29,7 @@ from edgespec_runtimes.ort.graph_run import GraphRun, LogitsRun, TopTokensRun
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
 from edgespec_runtimes.ort.ort_sequence import OrtSequence
+from edgespec_runtimes.ort.recurrent_states import Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtBatch", "SharedRows"]
@@ -78,7 +79,7 @@ class OrtBatch:
         self.calls = self.rows = 0
         with memory_errors(count * capacity):
             positions = count * capacity + graph_io.SPARE_POSITIONS
-            self._decoder = OrtDecoder(graph, exported, variant, positions, ROWS)
+            self._decoder = OrtDecoder(graph, exported, variant, positions, ROWS, count)
             self.features = _feature_memory(graph, positions)
             self._cross = {
                 name: lazy_zeros((1, heads, positions, size), np.float32)
@@ -88,6 +89,8 @@ class OrtBatch:
         self.sequences = [
             self._sequence(exported, number, number * capacity, capacity) for number in range(count)
         ]
+        for sequence, states in zip(self.sequences, self._decoder.states, strict=False):
+            sequence.states, states.start = states, sequence.start
 
     def _sequence(self, exported: Exported, number: int, start: int, capacity: int) -> OrtSequence:
         """Text `number`, whose part of the cache begins at index `start`."""
@@ -156,7 +159,7 @@ class OrtBatch:
         began = time.perf_counter()
         self._set_states(call, joined)
         with as_edgespec_errors():
-            self._decoder.run(call)
+            self._decoder.run(call, joined.state_steps())
         self._store_states(call, joined)
         seconds = time.perf_counter() - began
         self.seconds += seconds
@@ -262,6 +265,14 @@ class SharedRows:
         self.skipped += rows[:skip]
         self.kept += rows[skip:]
         self.parts.append(part)
+
+    def state_steps(self) -> list[Step]:
+        """What the call does with the states of recurrent layers; nothing without such."""
+        return [
+            step
+            for part in self.parts
+            for step in part.sequence.state_steps(len(part.layouts), isinstance(part.request, Read))
+        ]
 
     def of_tokens(self, part: _Part) -> list[int]:
         """The numbers of the rows of a part's tokens, unread ones first; those of its candidates

@@ -6,6 +6,7 @@ it, and nothing copies it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar, cast
 
 import numpy as np
@@ -19,7 +20,7 @@ from edgespec_runtimes.ort.cache_memory import (
 )
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.graph_run import BlockRun, GraphRun, LogitsRun, RunMemory, TopTokensRun
-from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
+from edgespec_runtimes.ort.recurrent_states import RecurrentStates, StateMemory, Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtDecoder"]
@@ -37,13 +38,14 @@ class OrtDecoder:
         variant: its name in `exported.variants`.
         positions: that the cache holds, those for padding included.
         rows: of most calls, at most; longer ones compute prompts.
+        sequences: that share the cache.
 
     Raises:
         OSError, OverflowError, ValueError: there is not enough memory.
 
     Attributes:
         cache: its memory.
-        states: of recurrent layers; None if the graph has none.
+        states: of each sequence's recurrent layers; empty if the graph has none.
     """
 
     def __init__(
@@ -53,18 +55,21 @@ class OrtDecoder:
         variant: str,
         positions: int,
         rows: int = graph_io.MAX_ROWS,
+        sequences: int = 1,
     ) -> None:
         self._session = graph.session
         self._rows = rows
         self.cache = _allocated(exported, variant, positions)
-        self.states = RecurrentStates(graph.recurrent_layers) if graph.recurrent_layers else None
+        layers = graph.recurrent_layers
+        memory = StateMemory(layers, sequences) if layers else None
+        self.states = [RecurrentStates(memory, n) for n in range(sequences)] if memory else []
         self._memory = RunMemory(
             graph.session,
             self.cache.arrays,
             graph.state_widths,
             lazy_zeros((rows, exported.vocab_size), np.float32),
             has_sources=graph_io.SOURCES in graph.optional_inputs,
-            states=self.states,
+            states=memory,
         )
         self._calls: dict[tuple[type[GraphRun], tuple[int, ...]], GraphRun] = {}
 
@@ -94,19 +99,19 @@ class OrtDecoder:
             self._calls[kind, key] = made
         return made
 
-    def run(self, call: GraphRun, step: Step | None = None) -> None:
+    def run(self, call: GraphRun, steps: Sequence[Step] = ()) -> None:
         """Runs a call: fills its output and writes its positions into the cache.
 
         Args:
-            step: of recurrent layers' states.
+            steps: of recurrent layers' states, for each sequence of the call.
         """
-        if self.states is None or step is None:
-            self._session.run_with_iobinding(call.binding)
-            return
-        call.set_step(step)
-        self.states.begin(step)
+        if steps:
+            call.set_steps(steps)
+        for step in steps:
+            step.states.begin(step)
         self._session.run_with_iobinding(call.binding)
-        self.states.end(step)
+        for step in steps:
+            step.states.end(step)
 
 
 def _allocated(exported: Exported, variant: str, positions: int) -> CacheMemory:

@@ -111,7 +111,12 @@ class OrtModel(CachedSequence):
         layouts = kernels is not None and (since is None or kernels.are_since(since))
         optional = self.graph.optional_inputs
         self.returns_top_tokens = kernels is not None and graph_io.OUTPUT_MODE in optional
-        self.scores_candidates = candidates and layouts and graph_io.LAYOUTS in optional
+        self.scores_candidates = (
+            candidates
+            and layouts
+            and graph_io.LAYOUTS in optional
+            and not self.graph.recurrent_layers  # a state goes on with one token
+        )
         self.shares_calls = (
             layouts
             and not exported.is_speech  # its source is a sound, not a prompt
@@ -257,21 +262,21 @@ class OrtModel(CachedSequence):
     def rewind(self, length: int) -> None:
         """Forgets every position from `length` on."""
         super().rewind(length)
-        if self._decoder.states is not None:
-            self._decoder.states.rewind(length)
+        for states in self._decoder.states:
+            states.rewind(length)
 
-    def _state_step(self, rows: int, count: int) -> Step | None:
-        """How a call takes the states of recurrent layers; None without such.
+    def _state_steps(self, rows: int, count: int) -> list[Step]:
+        """How a call takes the states of recurrent layers; empty without such.
 
         Where a rewind went further back than they are kept, positions are computed once more, by
         the calls that computed them before: they have the same bits.
         """
-        states = self._decoder.states
-        if states is None:
-            return None
+        if not self._decoder.states:
+            return []
+        (states,) = self._decoder.states
         step = states.step(self.length, rows, count)
         if step is not None:
-            return step
+            return [step]
         start = states.restart(self.length)
         again = self._cached[start:]
         del self._cached[start:]
@@ -281,16 +286,16 @@ class OrtModel(CachedSequence):
             self._logits([cast(int, position.key) for position in again[:end]], prefill=True)
             self._cached += again[:end]
             again = again[end:]
-        return self._state_step(rows, count)
+        return self._state_steps(rows, count)
 
     def _run(self, call: GraphRun, tokens: Sequence[int], candidates: Sequence[Candidate]) -> None:
-        step = self._state_step(len(call.tokens), len(tokens))
+        steps = self._state_steps(len(call.tokens), len(tokens))
         call.set_tokens(tokens, candidates, self.length)
         call.set_cross_attention(self._cross)
         self._set_states(call, len(tokens))
         began = time.perf_counter()
         with as_edgespec_errors():
-            self._decoder.run(call, step)
+            self._decoder.run(call, steps)
         self.seconds += time.perf_counter() - began
         self._store_states(call, len(tokens) + len(candidates))
         self._candidates = [

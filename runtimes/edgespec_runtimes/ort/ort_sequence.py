@@ -17,6 +17,7 @@ from edgespec.errors import EdgespecError
 from edgespec.scheduler.shared_calls import SequenceBatch
 from edgespec_runtimes.ort.cached_sequence import CachedSequence, Layout
 from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS
+from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
 
 __all__ = ["OrtSequence"]
 
@@ -62,6 +63,7 @@ class OrtSequence(CachedSequence):
             the sequence's next call has their rows, too, and the first token comes a call earlier.
         source: first position and length of its source in the memory of cross-attention.
         seconds: its share, by rows, of the time of calls.
+        states: of recurrent layers; None without such.
     """
 
     def __init__(self, batch: SharedCache, exported: Exported, start: int, capacity: int) -> None:
@@ -70,6 +72,7 @@ class OrtSequence(CachedSequence):
         self.start = start
         self.unread: Sequence[int] = ()
         self.source = (start, 0)
+        self.states: RecurrentStates | None = None
         self._encoded: object = None  # a mark of what the encoder returned of the source
         self.seconds = 0.0
 
@@ -108,6 +111,7 @@ class OrtSequence(CachedSequence):
             return start_token
         known = prompt[:-1]
         self.rewind(self.kept(self.position_keys(known)))
+        self.rewind(self.computed_length)
         apart = len(known) - LAST_ROWS
         while self.length < apart:
             yield Read(self, known[self.length : apart][:MAX_PREFILL_ROWS])
@@ -140,6 +144,32 @@ class OrtSequence(CachedSequence):
         unread = max(0, length - self.computed_length)
         super().rewind(length)
         self.unread = self.unread[:unread]
+        self._rewind_states()
+
+    def _rewind_states(self) -> None:
+        """Positions whose states are not kept any more, and cannot be made of what is kept, are
+        unread again: rows have the same bits in any call."""
+        if self.states is None:
+            return
+        computed = self.computed_length
+        self.states.rewind(computed)
+        reach = self.states.reach(computed)
+        if reach < computed:
+            self.states.rewind(reach)
+            self.unread = [cast(int, key) for key in self.cached_keys(self.length, reach)]
+
+    def state_steps(self, rows: int, is_read: bool) -> list[Step]:
+        """What a call with so many rows of the sequence does with its states; empty without such.
+
+        Args:
+            is_read: they are of a prompt, and are not rewound in part.
+        """
+        if self.states is None:
+            return []
+        certain = rows if is_read else len(self.unread)
+        step = self.states.step(self.computed_length, rows, rows, certain)
+        assert step is not None, "a rewind leaves states that a call can start from"
+        return [step]
 
     def copy(self, other: OrtSequence, length: int) -> None:
         """Takes over the first positions of another sequence of the same model."""
@@ -152,6 +182,9 @@ class OrtSequence(CachedSequence):
         self.batch.copy_positions(other.start + equal, self.start + equal, length - equal)
         self._cached, self.unread = other._cached[:length], ()
         self.source, self._encoded = other.source, other._encoded
+        if self.states is not None and other.states is not None:
+            self.states.copy(other.states, length)
+            self._rewind_states()
 
     # --- calls ---
 

@@ -2,13 +2,14 @@
 
 A call takes the states of one slot, goes once more through the positions that were kept since, and
 writes the states of `kept` positions into another slot. So a rewind drops the slots beyond it, and
-the next call starts at one before it (docs/decisions/0045-states.md).
+the next call starts at one before it (docs/decisions/0045-states.md). Sequences that share calls
+have slots in one memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,16 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io
 from edgespec_runtimes.ort.cache_memory import lazy_zeros
 
-__all__ = ["RecurrentLayer", "RecurrentStates", "Slot", "Step", "recurrent_layers"]
+__all__ = [
+    "RecurrentLayer",
+    "RecurrentStates",
+    "Slot",
+    "StateMemory",
+    "Step",
+    "recurrent_layers",
+]
 
-MOST_SLOTS = 5
+MOST_SLOTS = 5  # of a sequence
 # One slot is kept for each of the latest so many positions: a draft rewinds by as many one-row
 # calls as tokens were rejected.
 BLOCK = graph_io.MAX_ROWS - 1
@@ -45,8 +53,22 @@ def recurrent_layers(session: ort.InferenceSession) -> list[RecurrentLayer]:
     layers: list[RecurrentLayer] = []
     while (past := graph_io.state_names(len(layers))[0]) in shapes:
         rows, _ = graph_io.recent_rows_names(len(layers))
-        layers.append(RecurrentLayer(len(layers), shapes[past][0], shapes[rows][2]))
+        layers.append(RecurrentLayer(len(layers), shapes[past][1], shapes[rows][2]))
     return layers
+
+
+class StateMemory:
+    """What the recurrent layers of some sequences keep.
+
+    Attributes:
+        states: float32 [slots, numbers] for each layer; slot 0 has the states of no positions.
+        rows: float32 [sequences, RECENT_ROWS, row] for each layer, the inputs of recent positions.
+    """
+
+    def __init__(self, layers: Sequence[RecurrentLayer], sequences: int) -> None:
+        slots, recent = 1 + sequences * MOST_SLOTS, graph_io.RECENT_ROWS
+        self.states = [lazy_zeros((slots, layer.state), np.float32) for layer in layers]
+        self.rows = [lazy_zeros((sequences, recent, layer.row), np.float32) for layer in layers]
 
 
 @dataclass(eq=False)
@@ -54,11 +76,11 @@ class Slot:
     """The states of all layers after `length` positions.
 
     Attributes:
-        arrays: float32 [numbers] for each layer.
+        number: of the slot in the memory.
         is_long: a long call made it, so a prompt ends there.
     """
 
-    arrays: Sequence[npt.NDArray[np.float32]]
+    number: int
     length: int = 0
     is_long: bool = False
 
@@ -89,47 +111,51 @@ class _Recent:
 
 @dataclass(frozen=True)
 class Step:
-    """One call: the slot it starts from, the one it writes, and what it does with the positions.
+    """One sequence's part of a call: the slot it starts from, the one it writes, and what it does
+    with the positions.
 
     Attributes:
-        rows: of the call, padding included.
+        states: of the sequence.
+        length: positions before the call.
+        rows: of the sequence in the call, padding included.
         count: of these, positions that stay unless they are rewound.
+        kept: positions after which the states are written; later rows are kept.
     """
 
+    states: RecurrentStates
     source: Slot
     target: Slot
     length: int
     rows: int
     count: int
+    kept: int
 
     @property
-    def is_long(self) -> bool:
-        return self.rows > graph_io.MAX_ROWS
-
-    @property
-    def kept(self) -> int:
-        """A long call is not rewound in part, so its rows are not kept but the states after it."""
-        return self.length + (self.count if self.is_long else 0)
+    def numbers(self) -> tuple[int, int, int, int, int, int]:
+        """The sequence's row of `graph_io.STATE_STEPS`."""
+        of, source, target = self.states, self.source, self.target
+        return of.start, of.number, source.number, target.number, source.length, self.kept
 
 
-@dataclass
 class RecurrentStates:
-    """The slots of one text.
+    """The slots of one sequence.
+
+    Args:
+        memory: that sequences share.
+        number: of the sequence there.
 
     Attributes:
-        rows: float32 [1, RECENT_ROWS, row] for each layer, the inputs of recent positions.
+        start: index of its first position in the cache.
     """
 
-    layers: Sequence[RecurrentLayer]
-    rows: Sequence[npt.NDArray[np.float32]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        recent = graph_io.RECENT_ROWS
-        self.rows = [lazy_zeros((1, recent, layer.row), np.float32) for layer in self.layers]
-        zeros = lazy_zeros((max(layer.state for layer in self.layers),), np.float32)
-        self._start = Slot([zeros[: layer.state] for layer in self.layers])
+    def __init__(self, memory: StateMemory, number: int = 0) -> None:
+        self.number = number
+        self.start = 0
+        self._memory = memory
+        first = 1 + number * MOST_SLOTS
+        self._start = Slot(0)
         self._slots: list[Slot] = []
-        self._unused: list[Slot] = []
+        self._unused = [Slot(first + index) for index in range(MOST_SLOTS)]
         self._recent = _Recent()
 
     def rewind(self, length: int) -> None:
@@ -138,39 +164,71 @@ class RecurrentStates:
         self._slots = [slot for slot in self._slots if slot.length <= length]
         self._recent.rewind(length)
 
-    def step(self, length: int, rows: int, count: int) -> Step | None:
+    def step(self, length: int, rows: int, count: int, certain: int = 0) -> Step | None:
         """How a call with so many rows after `length` positions is made; None if no slot has what
-        it needs (`restart`)."""
-        most = graph_io.RECENT_ROWS - (rows if rows <= graph_io.MAX_ROWS else 0)
+        it needs (`restart`).
+
+        Args:
+            count: rows that are no padding.
+            certain: leading rows that stay, or go together.
+        """
+        kept = length + _certain(rows, count, certain)
+        most = graph_io.RECENT_ROWS - (length + rows - kept)
         for source in sorted(self._known(), key=lambda slot: -slot.length):
             again = length - source.length
             if again == 0 or (again <= most and self._has_rows(source.length, length)):
-                return Step(source, self._free(source), length, rows, count)
+                return Step(self, source, self._free(source), length, rows, count, kept)
         return None
 
     def restart(self, length: int) -> int:
         """The position before `length` from which on it has to be computed once more."""
+        return self.reach(length - 1)
+
+    def reach(self, length: int) -> int:
+        """The last position up to `length` after which a call can start."""
         furthest = 0
         for slot in self._known():
             reach = slot.length
             if self._has_rows(reach):
                 reach = min(self._recent.end, reach + graph_io.RECENT_ROWS - graph_io.MAX_ROWS)
-            furthest = max(furthest, min(reach, length - 1))
+            furthest = max(furthest, min(reach, length))
         return furthest
+
+    def copy(self, other: RecurrentStates, length: int) -> None:
+        """Takes over what another sequence in the memory has of its first `length` positions."""
+        self.rewind(0)
+        slots = [slot for slot in other._slots if slot.length <= length]
+        if not slots:
+            return
+        source, target = max(slots, key=lambda slot: slot.length), self._free(self._start)
+        for states in self._memory.states:
+            states[target.number] = states[source.number]
+        for rows in self._memory.rows:
+            rows[self.number] = rows[other.number]
+        target.length, target.is_long = source.length, source.is_long
+        self._slots.append(target)
+        self._recent = replace(other._recent)
+        self._recent.rewind(length)
+
+    def bound(self, slot: Slot) -> Iterator[npt.NDArray[np.float32]]:
+        """The states of a slot, [1, numbers] for each layer."""
+        return (states[slot.number : slot.number + 1] for states in self._memory.states)
 
     def begin(self, step: Step) -> None:
         """A call is about to be made: what it overwrites is lost, should it fail."""
         if step.target in self._slots:
             self._slots.remove(step.target)
-        if not step.is_long:
-            self._recent.overwrite(step.length, step.length + step.rows)
+        self._unused.append(step.target)
+        if step.kept < step.length + step.rows:
+            self._recent.overwrite(step.kept, step.length + step.rows)
 
     def end(self, step: Step) -> None:
         """The call was made."""
-        step.target.length, step.target.is_long = step.kept, step.is_long
+        step.target.length, step.target.is_long = step.kept, step.kept > step.length
+        self._unused.remove(step.target)
         self._slots.append(step.target)
-        if not step.is_long:
-            self._recent.written(step.length, step.length + step.count)
+        if step.kept < step.length + step.rows:
+            self._recent.written(step.kept, step.length + step.count)
 
     def _known(self) -> Iterator[Slot]:
         yield self._start
@@ -185,8 +243,6 @@ class RecurrentStates:
         """A slot to write, other than `source`."""
         if self._unused:
             return self._unused.pop()
-        if len(self._slots) < MOST_SLOTS:
-            return Slot([lazy_zeros((layer.state,), np.float32) for layer in self.layers])
         return next(slot for slot in self._by_worth() if slot is not source)
 
     def _by_worth(self) -> Iterator[Slot]:
@@ -202,3 +258,11 @@ class RecurrentStates:
         yield from [slot for slot in slots if slot.is_long][:-1]
         yield from short
         yield from slots
+
+
+def _certain(rows: int, count: int, certain: int) -> int:
+    """After how many rows of a call its states are written. A long call's rows are not kept but the
+    states after those that are not rewound in part."""
+    if rows <= graph_io.MAX_ROWS:
+        return 0
+    return certain if rows - certain <= graph_io.MAX_ROWS else count

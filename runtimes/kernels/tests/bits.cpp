@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 #include <vector>
 
@@ -473,7 +474,11 @@ void gated_deltas() {
       inputs.insert(inputs.end(), y.begin(), y.end());
     }
     const auto past = floats(shape.matrices());
-    for (const DeltaSteps steps : {DeltaSteps{kPositions, 0, 0}, {kPositions, 4, 6}, {9, 8, 9}}) {
+    std::vector<int64_t> in_order(kPositions);
+    std::iota(in_order.begin(), in_order.end(), 0);
+    const int64_t* order = in_order.data();
+    for (const DeltaSteps steps :
+         {DeltaSteps{kPositions, 0, 0, order}, {kPositions, 4, 6, order}, {9, 8, 9, order}}) {
       std::vector<float> present(past.size()), state(static_cast<size_t>(16 * shape.key_size));
       std::vector<float> y(static_cast<size_t>((steps.count - steps.again) * shape.v_width()));
       for (int64_t head = 0; head < shape.v_heads; ++head) {

@@ -70,9 +70,11 @@ def open_gguf(path: Path) -> GgufCheckpoint:
         template = None
     tokenizer = _tokenizer(header)
     config["eos_token_id"] = _eos_token_ids(header, template)
+    stored = GgufWeights(header, architecture, _reordered_heads(architecture, config))
+    restored = architecture.restored
     return GgufCheckpoint(
         config=config,
-        weights=GgufWeights(header, architecture, _reordered_heads(architecture, config)),
+        weights=stored if restored is None else restored(stored, config),
         tokenizer=tokenizer,
         chat_template=template,
         special_tokens=_special_tokens(header, tokenizer),

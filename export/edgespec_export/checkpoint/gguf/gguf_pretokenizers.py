@@ -66,6 +66,11 @@ def _cased_words(contractions: str, numbers: str) -> str:
     )
 
 
+# Words with their combining marks.
+_MARKED_WORDS = (
+    _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + _SPACES
+)
 _DIGITS: tuple[JsonObject, ...] = (
     {"type": "Digits", "individual_digits": True},
     byte_level(use_regex=True),
@@ -88,6 +93,7 @@ PRE_TOKENIZERS = {
     "smaug-bpe": Rules(steps=_LLAMA3, ignore_merges=True),  # Llama 3's without a bos: SmolLM3
     "dbrx": Rules(steps=_LLAMA3),  # GPT-4's: Phi-4, Granite 4
     "qwen2": Rules(steps=_split(_words(r"\p{N}")), normalizer={"type": "NFC"}),
+    "qwen35": Rules(steps=_split(_MARKED_WORDS), normalizer={"type": "NFC"}),
     "smollm": Rules(steps=_DIGITS),
     "refact": Rules(steps=_DIGITS),  # StarCoder's: Granite 3
     "starcoder": Rules(steps=_DIGITS),

@@ -20,6 +20,8 @@ from edgespec_export.operators.delta_ops import GATED_DELTA
 
 __all__ = ["DeltaHeads", "GatedDelta"]
 
+KERNELS = "0.11"  # the first release that has this operator
+
 
 @dataclass(frozen=True)
 class DeltaHeads:
@@ -87,11 +89,15 @@ class GatedDelta:
     def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
         gate, *rows = inputs
         assert context.positions is not None, "an encoder has no states"
-        lengths = context.positions.states
-        assert lengths is not None, "a recurrent layer needs states"
+        positions = context.positions
+        assert positions.states is not None, "a recurrent layer needs states"
+        slots: list[int | str] = [1, 1]
+        if context.attention.supports_layouts:
+            g.metadata[graph_io.LAYOUTS_SINCE] = KERNELS
+            slots = ["slots", "sequences"]
         heads = self.heads
         state, recent = graph_io.state_names(self.layer), graph_io.recent_rows_names(self.layer)
-        shapes: list[list[int | str]] = [[heads.state], [1, graph_io.RECENT_ROWS, heads.row]]
+        shapes = [[slots[0], heads.state], [slots[1], graph_io.RECENT_ROWS, heads.row]]
         names = (state, recent)
         past = [
             g.input(name, np.float32, shape) for (name, _), shape in zip(names, shapes, strict=True)
@@ -101,9 +107,9 @@ class GatedDelta:
             *rows,
             *self._factors(g),
             *past,
-            lengths.state,
-            context.positions.past,
-            lengths.kept,
+            positions.states,
+            positions.past,
+            positions.layouts,
             k_heads=heads.k_count,
             v_heads=heads.v_count,
             key_size=heads.key_size,

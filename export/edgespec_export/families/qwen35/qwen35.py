@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.heads import HeadNorms, Heads
@@ -54,10 +54,11 @@ class Qwen35(DecoderOnly):
     """
 
     family = "qwen3_5"
-    model_types = ("qwen3_5_text",)
+    model_types: ClassVar[tuple[str, ...]] = ("qwen3_5_text",)
     table, head = "model.embed_tokens.weight", "lm_head.weight"
     redundant = re.compile(r"lm_head\.weight|mtp\..*")
-    is_recurrent = True
+
+    attention_parts: ClassVar[tuple[str, ...]] = ("q_proj", "k_proj", "v_proj", "gate")
 
     kinds: tuple[str, ...]
     delta: DeltaHeads
@@ -102,16 +103,20 @@ class Qwen35(DecoderOnly):
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
         is_delta = self.kinds[index] == DELTA
-        name = f"{at}.mlp"
         return (
             self._delta_block(index, at) if is_delta else self._attention_block(index, at),
-            FeedForwardBlock(
-                name=name,
-                norm=self._norm(f"{at}.post_attention_layernorm"),
-                in_proj=Linear.named(f"{name}.gate_proj", f"{name}.up_proj"),
-                activation=Gate("silu"),
-                out_proj=Linear.named(f"{name}.down_proj"),
-            ),
+            self.feed_forward_block(at),
+        )
+
+    def feed_forward_block(self, at: str) -> FeedForwardBlock:
+        """Of the layer with this name."""
+        name = f"{at}.mlp"
+        return FeedForwardBlock(
+            name=name,
+            norm=self._norm(f"{at}.post_attention_layernorm"),
+            in_proj=Linear.named(f"{name}.gate_proj", f"{name}.up_proj"),
+            activation=Gate("silu"),
+            out_proj=Linear.named(f"{name}.down_proj"),
         )
 
     def _delta_block(self, index: int, at: str) -> AttentionBlock:
@@ -134,19 +139,18 @@ class Qwen35(DecoderOnly):
     def _attention_block(self, index: int, at: str) -> AttentionBlock:
         name = f"{at}.self_attn"
         norms = HeadNorms(f"{name}.q_norm.weight", f"{name}.k_norm.weight", self.epsilon)
-        parts = "q_proj", "k_proj", "v_proj", "gate"
         attention = SelfAttention(self.kinds[:index].count(ATTENTION), self.heads, norms)
         return AttentionBlock(
             name=name,
             norm=self._norm(f"{at}.input_layernorm"),
-            in_proj=Linear.named(*(f"{name}.{part}" for part in parts)),
+            in_proj=Linear.named(*(f"{name}.{part}" for part in self.attention_parts)),
             mixer=GatedAttention(attention),
             out_proj=Linear.named(f"{name}.o_proj"),
         )
 
     @property
-    def knows_layouts(self) -> bool:
-        return False
+    def is_recurrent(self) -> bool:
+        return DELTA in self.kinds
 
     @property
     def cache_layers(self) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
 from edgespec_export.checkpoint.weights import Weights, read_rows
 
-__all__ = ["GATE", "QUERIES", "StoredWeights"]
+__all__ = ["GATE", "NORM", "QUERIES", "StoredWeights"]
 
 QUERIES = "self_attn.q_proj.weight"
 GATE = "self_attn.gate.weight"
 PLAIN_NORM = "linear_attn.norm.weight"
+NORM = re.compile(r"norm(_embedding|_hidden)?\.weight$")  # also those of its own draft
 
 
 class StoredWeights:
@@ -43,7 +46,7 @@ class StoredWeights:
             heads = tensor.reshape(-1, 2, self._size, tensor.shape[-1])
             part = heads[:, int(name.endswith(GATE))]
             return np.ascontiguousarray(part).reshape(-1, tensor.shape[-1])
-        if name.endswith("norm.weight") and not name.endswith(PLAIN_NORM):
+        if NORM.search(name) and not name.endswith(PLAIN_NORM):
             return tensor.astype(np.float32) + np.float32(1)
         return tensor
 

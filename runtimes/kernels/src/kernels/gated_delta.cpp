@@ -121,7 +121,8 @@ void delta_columns(const DeltaShape& shape, const DeltaSteps& steps, int64_t hea
     const F32x16 read = step(row + key, row + shape.key_width() + key, load(row + value, columns),
                              gates[0], gates[shape.v_heads], size, state);
     if (position < steps.again) continue;
-    store(y + (position - steps.again) * shape.v_width() + head * width + column, columns, read);
+    const int64_t result = steps.rows[position - steps.again];
+    store(y + result * shape.v_width() + head * width + column, columns, read);
   }
   if (steps.kept == steps.count) keep();
 }

@@ -30,15 +30,17 @@ struct DeltaWeights {
 void delta_inputs(const DeltaShape& shape, const DeltaWeights& weights, const float* const* seen,
                   const float* write, const float* forget, float* y);
 
-// Positions that a call goes through: `count`, of which the first `again` give no result, and
-// after `kept` of which the state is returned.
+// Positions of a sequence that a call goes through: `count`, of which the first `again` give no
+// result, and after `kept` of which the state is returned. The others' results are the rows `rows`
+// [count - again] of y.
 struct DeltaSteps {
   int64_t count, again, kept;
+  const int64_t* rows;
 };
 
 // Goes through positions with 16 columns of the state of a value head, or what is left of it.
-// inputs [count, row]; past and present [v_heads, key_size, value_size]; y [count - again,
-// v_width]. `state` is memory for 16 · key_size numbers.
+// inputs [count, row]; past and present [v_heads, key_size, value_size], which may be the same;
+// y [rows, v_width]. `state` is memory for 16 · key_size numbers.
 void delta_columns(const DeltaShape& shape, const DeltaSteps& steps, int64_t head, int64_t column,
                    const float* inputs, const float* past, float* present, float* y, float* state);
 

@@ -8,39 +8,17 @@
 #include "kernels/gated_delta.h"
 #include "kernels/lanes/lanes.h"
 #include "kernels/rows.h"
+#include "ops/delta_sequence.h"
 #include "ops/scratch.h"
 #include "ort/op.h"
 
 namespace edgespec {
 
-// Where a call finds the inputs of a position: of those before the state in the state, of those
-// since in the rows that were kept, of its own in what it is given.
-struct DeltaRows {
-  const float* before;  // [taps - 1, channels]
-  const float* recent;  // [kept rows, row]
-  const float *qkv, *write, *forget;
-  int64_t recent_count, state_length, past_length;
-
-  const float* channels_at(int64_t position, const DeltaShape& shape) const {
-    if (position >= past_length) return qkv + (position - past_length) * shape.channels();
-    if (position >= state_length) return recent_at(position, shape);
-    return before + (position - state_length + shape.taps - 1) * shape.channels();
-  }
-  const float* recent_at(int64_t position, const DeltaShape& shape) const {
-    return recent + position % recent_count * shape.row();
-  }
-  const float* write_at(int64_t position, const DeltaShape& shape) const {
-    if (position >= past_length) return write + (position - past_length) * shape.v_heads;
-    return recent_at(position, shape) + shape.channels();
-  }
-  const float* forget_at(int64_t position, const DeltaShape& shape) const {
-    if (position >= past_length) return forget + (position - past_length) * shape.v_heads;
-    return recent_at(position, shape) + shape.channels() + shape.v_heads;
-  }
-};
-
 template <typename Table>
 class GatedDelta {
+  using in = typename Table::in;
+  using out = typename Table::out;
+
  public:
   using Schema = Table;
 
@@ -50,47 +28,33 @@ class GatedDelta {
                0} {}
 
   void compute(KernelContext& call) const {
-    using in = typename Schema::in;
-    using out = typename Schema::out;
     Shapes shapes;
-    const auto qkv = call.input(in::qkv, shapes);
-    const auto write = call.input(in::write, shapes), forget = call.input(in::forget, shapes);
-    const auto convolution = call.input(in::convolution, shapes);
-    const auto decay = call.input(in::decay, shapes), bias = call.input(in::forget_bias, shapes);
-    const auto past_state = call.input(in::past_state, shapes);
-    const auto past_rows = call.input(in::past_rows, shapes);
-    const int64_t state_length = *call.input(in::state_length, shapes).data;
+    const DeltaRows rows{call.input(in::qkv, shapes).data, call.input(in::write, shapes).data,
+                         call.input(in::forget, shapes).data};
+    const DeltaWeights weights{call.input(in::convolution, shapes).data,
+                               call.input(in::decay, shapes).data,
+                               call.input(in::forget_bias, shapes).data};
+    const float* past_state = call.input(in::past_state, shapes).data;
+    const float* past_rows = call.input(in::past_rows, shapes).data;
+    const auto steps = call.input(in::steps, shapes);
     const int64_t past_length = *call.input(in::past_length, shapes).data;
-    const int64_t kept_length = *call.input(in::kept_length, shapes).data;
+    const auto layouts = call.input(in::layouts, shapes);
     const DeltaShape shape = checked(shapes);
-    const int64_t m = shapes[Dim::m], recent = shapes[Dim::recent], end = past_length + m;
-    const int64_t first_written = std::max(past_length, kept_length);
-    if (state_length < 0 || state_length > past_length || kept_length < state_length ||
-        kept_length > end || past_length - state_length > recent ||
-        (first_written < end && end - state_length > recent)) {
-      fail("states of ", state_length, " positions and of ", kept_length,
-           " in a call of positions ", past_length, " to ", end - 1, " with ", recent, " kept");
-    }
-    const DeltaRows rows{past_state.data + shape.matrices(),
-                         past_rows.data,
-                         qkv.data,
-                         write.data,
-                         forget.data,
-                         recent,
-                         state_length,
-                         past_length};
-    const DeltaWeights weights{convolution.data, decay.data, bias.data};
-    const DeltaSteps steps{end - state_length, past_length - state_length,
-                           kept_length - state_length};
-    struct Inputs;
-    float* inputs = scratch<Inputs>(steps.count * shape.row());
-    prepare(call, shape, weights, rows, steps.count, inputs);
+    const auto sequences = delta_sequences(steps, past_length, layouts, shapes);
     float* present_state = call.output(out::present_state, shapes);
-    keep_before(shape, rows, kept_length, present_state + shape.matrices());
-    keep_rows(shape, rows, past_rows.data, call.output(out::present_rows, shapes), first_written,
-              end);
-    go_through(call, shape, steps, inputs, past_state.data, present_state,
-               call.output(out::y, shapes));
+    float* present_rows = call.output(out::present_rows, shapes);
+    // The caller usually binds both to one memory; if not, the past is copied. A call writes all
+    // of a single slot.
+    const int64_t slots = shapes[Dim::slots];
+    if (slots > 1) copy_past(past_state, slots * shapes[Dim::state], present_state);
+    copy_past(past_rows, shapes[Dim::sequences] * shapes[Dim::recent] * shape.row(), present_rows);
+    const DeltaMemory memory{shape,      rows,          shapes[Dim::recent],
+                             past_state, present_state, present_rows};
+    struct Inputs;
+    float* inputs = scratch<Inputs>(positions_of(sequences) * shape.row());
+    prepare(call, memory, weights, sequences, inputs);
+    for (const DeltaSequence& sequence : sequences) memory.keep(sequence);
+    go_through(call, memory, sequences, inputs, call.output(out::y, shapes));
   }
 
  private:
@@ -109,50 +73,56 @@ class GatedDelta {
     return shape;
   }
 
-  static void prepare(KernelContext& call, const DeltaShape& shape, const DeltaWeights& weights,
-                      const DeltaRows& rows, int64_t count, float* inputs) {
-    const int64_t cycles = count * shape.row() * shape.taps;
-    call.threads().each(count, cycles, [&](int64_t i) {
-      struct Seen;
-      const float** seen = scratch<Seen, const float*>(shape.taps);
-      const int64_t position = rows.state_length + i;
-      for (int64_t tap = 0; tap < shape.taps; ++tap) {
-        seen[tap] = rows.channels_at(position - (shape.taps - 1) + tap, shape);
-      }
-      delta_inputs(shape, weights, seen, rows.write_at(position, shape),
-                   rows.forget_at(position, shape), inputs + i * shape.row());
-    });
+  static void copy_past(const float* past, int64_t count, float* present) {
+    if (present != past) std::copy_n(past, count, present);
   }
 
-  // The inputs of the convolution at the positions before `kept`.
-  static void keep_before(const DeltaShape& shape, const DeltaRows& rows, int64_t kept, float* to) {
-    for (int64_t i = 0; i < shape.taps - 1; ++i) {
-      std::copy_n(rows.channels_at(kept - (shape.taps - 1) + i, shape), shape.channels(),
-                  to + i * shape.channels());
+  static int64_t positions_of(const std::vector<DeltaSequence>& sequences) {
+    int64_t count = 0;
+    for (const DeltaSequence& sequence : sequences) count += sequence.steps().count;
+    return count;
+  }
+
+  // What the positions bring, those of one sequence after those of the other.
+  static void prepare(KernelContext& call, const DeltaMemory& memory, const DeltaWeights& weights,
+                      const std::vector<DeltaSequence>& sequences, float* inputs) {
+    const DeltaShape& shape = memory.shape;
+    for (const DeltaSequence& sequence : sequences) {
+      const int64_t count = sequence.steps().count;
+      call.threads().each(count, count * shape.row() * shape.taps, [&](int64_t i) {
+        struct Seen;
+        const float** seen = scratch<Seen, const float*>(shape.taps);
+        const int64_t position = sequence.state_length + i;
+        for (int64_t tap = 0; tap < shape.taps; ++tap) {
+          seen[tap] = memory.channels_at(sequence, position - (shape.taps - 1) + tap);
+        }
+        delta_inputs(shape, weights, seen, memory.write_at(sequence, position),
+                     memory.forget_at(sequence, position), inputs + i * shape.row());
+      });
+      inputs += count * shape.row();
     }
   }
 
-  // The caller usually binds both to one memory; if not, the past is copied.
-  static void keep_rows(const DeltaShape& shape, const DeltaRows& rows, const float* past,
-                        float* present, int64_t first, int64_t end) {
-    const int64_t width = shape.row();
-    if (present != past) std::copy_n(past, rows.recent_count * width, present);
-    for (int64_t position = first; position < end; ++position) {
-      float* to = present + position % rows.recent_count * width;
-      to = std::copy_n(rows.channels_at(position, shape), shape.channels(), to);
-      to = std::copy_n(rows.write_at(position, shape), shape.v_heads, to);
-      std::copy_n(rows.forget_at(position, shape), shape.v_heads, to);
-    }
-  }
-
-  static void go_through(KernelContext& call, const DeltaShape& shape, const DeltaSteps& steps,
-                         const float* inputs, const float* past, float* present, float* y) {
+  static void go_through(KernelContext& call, const DeltaMemory& memory,
+                         const std::vector<DeltaSequence>& sequences, const float* inputs,
+                         float* y) {
+    const DeltaShape& shape = memory.shape;
     const int64_t parts = (shape.value_size + kLanes - 1) / kLanes;
-    const int64_t cycles = steps.count * shape.matrices() / kNumbersPerCycle;
-    call.threads().each(shape.v_heads * parts, cycles, [&](int64_t i) {
+    const int64_t each = shape.v_heads * parts, count = static_cast<int64_t>(sequences.size());
+    std::vector<const float*> inputs_of;
+    for (const DeltaSequence& sequence : sequences) {
+      inputs_of.push_back(inputs);
+      inputs += sequence.steps().count * shape.row();
+    }
+    const int64_t cycles = positions_of(sequences) * shape.matrices() / kNumbersPerCycle;
+    call.threads().each(count * each, cycles, [&](int64_t i) {
       struct State;
       float* state = scratch<State>(shape.key_size * kLanes);
-      delta_columns(shape, steps, i / parts, i % parts * kLanes, inputs, past, present, y, state);
+      const int64_t number = i / each, part = i % each;
+      const DeltaSequence& sequence = sequences[number];
+      delta_columns(shape, sequence.steps(), part / parts, part % parts * kLanes, inputs_of[number],
+                    memory.past_state + sequence.taken * memory.state_size(),
+                    memory.present_state + sequence.made * memory.state_size(), y, state);
     });
   }
 

@@ -26,6 +26,7 @@ from edgespec_export.checkpoint.gguf.architectures.gguf_llama_relatives import (
 )
 from edgespec_export.checkpoint.gguf.architectures.gguf_norms_after import EXAONE4, OLMO2
 from edgespec_export.checkpoint.gguf.architectures.gguf_phi3 import PHI3
+from edgespec_export.checkpoint.gguf.architectures.gguf_qwen35 import QWEN35
 from edgespec_export.checkpoint.gguf.architectures.gguf_t5 import T5
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 
@@ -33,7 +34,7 @@ __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]
 
 _ALL = (
     *(LLAMA, QWEN2, QWEN3, SMOLLM3, SEED_OSS, ERNIE4_5, ARCEE, MISTRAL3, CHATGLM),
-    *(GRANITE, GRANITE_HYBRID, PHI3, HUNYUAN_DENSE, LFM2, GPT2, T5),
+    *(GRANITE, GRANITE_HYBRID, PHI3, HUNYUAN_DENSE, LFM2, QWEN35, GPT2, T5),
     *(GEMMA, GEMMA2, GEMMA3, GEMMA4, OLMO2, EXAONE4),
 )
 ENCODER_ALONE = "t5encoder"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.json_file import JsonObject
+from edgespec_export.checkpoint.weights import Weights
 
 __all__ = ["Architecture", "MakesConfig"]
 
@@ -37,6 +38,7 @@ class Architecture:
             transposed, and with a second dimension of 1.
         without_suffix: Hugging Face's names of parts that are no ".weight".
         variant: the architecture of a file, where those of one name differ.
+        restored: undoes what else the converter changes, given the file's tensors and `config`.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Architecture:
     squeezed: tuple[str, ...] = ()
     without_suffix: frozenset[str] = frozenset()
     variant: Callable[[GgufHeader], Architecture] | None = None
+    restored: Callable[[Weights, JsonObject], Weights] | None = None
 
     def hugging_face_name(self, header: GgufHeader, name: str) -> str:
         """The checkpoint's name of a tensor.

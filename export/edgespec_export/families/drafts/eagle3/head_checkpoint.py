@@ -15,6 +15,10 @@ from edgespec_export.families.drafts.gemma4.assistant_checkpoint import (
     assistant_config,
     open_assistant,
 )
+from edgespec_export.families.drafts.qwen35.head_in_checkpoint import (
+    has_own_head,
+    open_own_head,
+)
 from edgespec_export.families.drafts.target_table import WithTargetTable
 
 __all__ = ["open_checkpoints"]
@@ -46,6 +50,8 @@ def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
     opened = open_checkpoint(target)
     if draft is None:
         return [opened]
+    if has_own_head(target, draft, opened):
+        return [opened, open_own_head(opened)]
     assistant = assistant_config(draft)
     if assistant is not None:
         return [opened, open_assistant(draft, assistant, opened)]
