@@ -6,6 +6,7 @@ import os
 
 import pytest
 
-__all__ = ["deep"]
+__all__ = ["DEEP", "deep"]
 
-deep = pytest.mark.skipif(os.environ.get("EDGESPEC_DEEP") != "1", reason="EDGESPEC_DEEP=1 runs it")
+DEEP = os.environ.get("EDGESPEC_DEEP") == "1"
+deep = pytest.mark.skipif(not DEEP, reason="EDGESPEC_DEEP=1 runs it")

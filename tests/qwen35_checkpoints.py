@@ -25,8 +25,12 @@ SIZES = {
 }
 
 
-def write_qwen35(folder, **changes):
-    """Writes a random checkpoint of the text model; returns transformers' model in float32."""
+def write_qwen35(folder, *, bfloat16=False, **changes):
+    """Writes a random checkpoint of the text model; returns transformers' model in float32.
+
+    Args:
+        bfloat16: how it is stored, and its decay is that of a new model.
+    """
     import torch
     import transformers
 
@@ -35,13 +39,18 @@ def write_qwen35(folder, **changes):
     model = transformers.Qwen3_5ForCausalLM(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
+            if bfloat16 and name.endswith(("A_log", "dt_bias")):
+                continue
             if name.endswith("A_log"):  # slow enough that a state remembers the whole text
                 parameter.uniform_(-5, 0)
             elif parameter.ndim == 1:  # norms of 1 and biases of 0 would hide mistakes
                 parameter += 0.2 * torch.randn(parameter.shape)
             else:
                 parameter.normal_(0, (3 if "embed" in name else 1) * parameter.shape[-1] ** -0.5)
+    if bfloat16:
+        model = model.bfloat16()
     model.save_pretrained(folder)
+    model = model.float()
     byte_tokenizer(272).save(str(folder / "tokenizer.json"))
     return model.eval()
 

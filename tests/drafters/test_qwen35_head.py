@@ -14,6 +14,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention, sigmoid, silu
 
 import edgespec
+from depth import deep
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
@@ -103,8 +104,15 @@ def checkpoint(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(checkpoint, tmp_path_factory):
     out = tmp_path_factory.mktemp("pair") / "pair"
-    source = str(checkpoint[0])
-    formats = ("fp32", "int8")
+    source, formats = str(checkpoint[0]), ("fp32",)
+    export_pair(source, source, out, target_formats=formats, draft_formats=formats, threads=1)
+    return out
+
+
+@pytest.fixture(scope="module")
+def int8_folder(checkpoint, tmp_path_factory):
+    out = tmp_path_factory.mktemp("pair") / "pair"
+    source, formats = str(checkpoint[0]), ("int8",)
     export_pair(source, source, out, target_formats=formats, draft_formats=formats, threads=1)
     return out
 
@@ -117,7 +125,7 @@ def drafted_logits(pair, prompt, drafted):
 
 
 def test_logits_of_drafted_positions_are_those_of_the_reference(folder, checkpoint):
-    pair = edgespec.load(folder, threads=1, draft_format="fp32", target_format="fp32")
+    pair = edgespec.load(folder, threads=1)
     expected = checkpoint[1].drafted(PROMPT, DRAFTED)
     assert expected.std() > 0.5
     found = drafted_logits(pair, PROMPT, DRAFTED)
@@ -126,7 +134,7 @@ def test_logits_of_drafted_positions_are_those_of_the_reference(folder, checkpoi
 
 def test_accepted_tokens_are_read_with_the_targets_states(folder, checkpoint):
     """The second round's rows start from states where the first round's had the head's own."""
-    pair = edgespec.load(folder, threads=1, draft_format="fp32", target_format="fp32")
+    pair = edgespec.load(folder, threads=1)
     drafter = ModelDrafter(pair.draft, SamplingProcessor(Sampling(1.0)), pair.vocabulary)
     text = [pair.target.prefill(PROMPT)]
     drafter.begin(PROMPT)
@@ -150,13 +158,15 @@ def _hidden_first(matrix, part):
 
 
 first_key_bias, half = mtp_head.first_key_bias, mtp_head.half
-MUTANTS = {
-    "a row without a state before it is seen": ("first_key_bias", _sees_the_first),
-    "the state comes before the token": ("half", _hidden_first),
-}
 
 
-@pytest.mark.parametrize(("name", "mutant"), MUTANTS.values(), ids=MUTANTS)
+@pytest.mark.parametrize(
+    ("name", "mutant"),
+    [
+        pytest.param("first_key_bias", _sees_the_first, id="the first row is seen"),
+        pytest.param("half", _hidden_first, id="the state comes first", marks=deep),
+    ],
+)
 def test_another_head_is_found(name, mutant, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(mtp_head, name, mutant)
     source = str(checkpoint[0])
@@ -165,9 +175,9 @@ def test_another_head_is_found(name, mutant, checkpoint, tmp_path, monkeypatch):
     assert np.abs(found - checkpoint[1].drafted(PROMPT, DRAFTED)).max() > 0.01
 
 
-@pytest.mark.parametrize("variant", ["fp32", "int8"])
-def test_a_text_with_the_head_is_the_targets_own(folder, variant):
-    pair = edgespec.load(folder, threads=1, target_format=variant, draft_format=variant)
+@pytest.mark.parametrize("variant", ["folder", pytest.param("int8_folder", marks=deep)])
+def test_a_text_with_the_head_is_the_targets_own(variant, request):
+    pair = edgespec.load(request.getfixturevalue(variant), threads=1)
     accepted = 0
     for seed in range(3):  # so hot that a random head agrees now and then
         options = {"max_new_tokens": 24, "temperature": 3.0, "seed": seed, "ignore_eos": True}
@@ -178,11 +188,12 @@ def test_a_text_with_the_head_is_the_targets_own(folder, variant):
     assert accepted > 0
 
 
-def test_sequences_that_share_calls_are_those_made_alone(folder):
+@deep
+def test_sequences_that_share_calls_are_those_made_alone(int8_folder):
     kernels = kernels_for(HERE)
     if kernels is None or not kernels.are_since("0.11"):
         pytest.skip("sequences share calls only with kernels")
-    pair = edgespec.load(folder, threads=1, target_format="int8", draft_format="int8", capacity=64)
+    pair = edgespec.load(int8_folder, threads=1, capacity=64)
     assert pair.shares_calls
     prompts = [[40 + number, *PROMPT[: 3 + number]] for number in range(4)]
     given = {"max_new_tokens": 12, "draft": "model", "gamma": 3, "temperature": 3.0}
@@ -194,6 +205,7 @@ def test_sequences_that_share_calls_are_those_made_alone(folder):
     assert [text.stats.accepted for text in together] == [text.stats.accepted for text in alone]
 
 
+@deep
 def test_a_checkpoint_without_a_head_is_its_own_draft_as_any_other(tmp_path):
     write_qwen35(tmp_path / "model")
     source = str(tmp_path / "model")

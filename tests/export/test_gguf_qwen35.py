@@ -15,6 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from checkpoints import byte_tokenizer
+from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -195,11 +196,13 @@ def test_logits_are_those_of_transformers(source, written, tmp_path):
     assert largest_difference(written(), source[1], tmp_path / "pair") <= 1e-4
 
 
+@deep
 def test_value_heads_in_another_order_are_found(source, written, tmp_path, monkeypatch):
     monkeypatch.setattr(gguf_qwen35._Restored, "_grouped", lambda self, tensor, axis, size: tensor)
     assert largest_difference(written(), source[1], tmp_path / "pair") > 0.01
 
 
+@deep
 def test_a_file_has_its_own_draft(written, tmp_path):
     path = str(written())
     manifest = export_pair(path, path, tmp_path / "pair", measure=False, threads=1)

@@ -117,11 +117,12 @@ BODIES = [
     (
         GATED_DELTA,
         {"k_heads": 1, "v_heads": 1, "key_size": 4, "value_size": 4},
+        "Reshape Concat Reshape Add Slice Add Slice Add Slice Add Slice Add Slice Add Slice "
         "Concat Shape Add Max Sub Slice Shape Mod Unsqueeze TensorScatter Reshape Reshape Range "
-        "Shape Mod Squeeze Gather Concat Reshape Reshape Reshape Concat ReduceProd Slice Reshape "
-        "Slice Shape Concat Reshape Sub Squeeze Loop Reshape Reshape Mul Concat Reshape Sub "
-        "Squeeze Sub Squeeze Loop Reshape Reshape Mul Concat Reshape Concat Sub Slice Reshape "
-        "Reshape Concat",
+        "Shape Mod Squeeze Gather Concat Reshape Reshape Reshape Reshape Concat ReduceProd "
+        "Slice Reshape Slice Shape Concat Reshape Sub Squeeze Loop Reshape Reshape Mul Concat "
+        "Reshape Sub Squeeze Sub Squeeze Loop Reshape Reshape Mul Concat Reshape Concat Sub "
+        "Slice Reshape Reshape Concat Unsqueeze",
     ),
     (RMS_NORM, {"epsilon": 1e-5}, "RMSNormalization"),
     (GATES["silu"], {}, "Sigmoid Mul Mul"),
