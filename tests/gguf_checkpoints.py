@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,11 @@ LFM2_NAMES = {
     "conv.out_proj": "shortconv.out_proj",
     "conv.conv": "shortconv.conv",
 }
+EXPERTS_NAMES = {
+    "mlp.gate": "ffn_gate_inp",
+    "feed_forward.gate": "ffn_gate_inp",
+}
+EXPERT = re.compile(r"(mlp|feed_forward)\.experts\.\d+\.")
 GPT2_NAMES = {
     "transformer.wte": "token_embd",
     "transformer.wpe": "position_embd",
@@ -303,6 +309,32 @@ def factors_of_gemma4(config: Config) -> dict[str, Any]:
     return {"rope_freqs.weight": np.array([1.0] * 4 + [1e30] * 12, np.float32)}
 
 
+def of_experts(config: Config) -> dict[str, Any]:
+    return {
+        "expert_count": config.get("num_experts") or config["num_local_experts"],
+        "expert_used_count": config["num_experts_per_tok"],
+        "expert_feed_forward_length": config["moe_intermediate_size"],
+    }
+
+
+def of_qwen3moe(config: Config) -> dict[str, Any]:
+    return {**of_decoder(config), **of_experts(config)}
+
+
+def of_lfm2moe(config: Config) -> dict[str, Any]:
+    return {
+        **of_lfm2(config),
+        **of_experts(config),
+        "leading_dense_block_count": config["num_dense_layers"],
+        "expert_gating_func": 2,
+    }
+
+
+GLM4_NAMES = {
+    "post_self_attn_layernorm": "post_attention_norm",
+    "post_mlp_layernorm": "post_ffw_norm",
+    **LLAMA_NAMES,
+}
 SEED_NAMES = {**LLAMA_NAMES, "post_attention_layernorm": "post_attention_norm"}
 _FORMS = (
     Form("Phi-3 mini", "phi3", of_phi3),
@@ -317,7 +349,23 @@ _FORMS = (
     Form("Ministral 3", "mistral3", of_ministral3, reorders=True),
     Form("Mistral Small 3.1", "mistral3", of_llama, reorders=True),
     Form("GLM-Edge", "chatglm", of_glm),
+    Form("GLM-4 9B 0414", "glm4", of_glm, GLM4_NAMES),
     Form("LFM2, LFM2.5", "lfm2", of_lfm2, {**LFM2_NAMES, **LLAMA_NAMES}),
+    Form(
+        "LFM2-8B-A1B, LFM2.5-8B-A1B",
+        "lfm2moe",
+        of_lfm2moe,
+        {**EXPERTS_NAMES, **LFM2_NAMES, **LLAMA_NAMES},
+    ),
+    Form(
+        "Qwen3 30B-A3B",
+        "qwen3moe",
+        of_qwen3moe,
+        {
+            **{**EXPERTS_NAMES, "self_attn.q_norm": "attn_q_norm"},
+            **{"self_attn.k_norm": "attn_k_norm", **LLAMA_NAMES},
+        },
+    ),
     Form("GPT-2 medium, distilgpt2", "gpt2", of_gpt2, GPT2_NAMES),
     Form("T5 v1.0", "t5", of_t5, T5_NAMES),
     Form("T5 v1.1, flan-T5", "t5", of_t5, T5_NAMES, own_head=True),
@@ -338,6 +386,7 @@ def gguf_name(form: Form, name: str) -> str:
         names = dict(sorted(names.items(), key=lambda pair: "Dense." in pair[0]))
     for theirs, ours in names.items():
         name = name.replace(f"{theirs}.", f"{ours}.")
+    name = name.replace("feed_forward.expert_bias", "exp_probs_b.bias")
     return name.replace("layer_scalar", "layer_output_scale.weight")
 
 
@@ -352,6 +401,11 @@ def converted(form: Form, name: str, tensor: Any, config: Config) -> Any:
     return np.ascontiguousarray(tensor.T) if name.endswith(TRANSPOSED) else tensor
 
 
+def _by_number(name: str) -> list[Any]:
+    """What sorts the tensors of expert 10 after those of expert 9."""
+    return [int(part) if part.isdigit() else -1 for part in name.split(".")]
+
+
 def write_gguf(path: Path, form: Form, checkpoint: Checkpoint, **changes: Any) -> Path:
     """The checkpoint in one file; `changes` are of keys, and None drops one."""
     config = checkpoint.config
@@ -364,9 +418,16 @@ def write_gguf(path: Path, form: Form, checkpoint: Checkpoint, **changes: Any) -
     add_value(writer, "tokenizer.ggml.token_type", [1] * size)
     add_value(writer, "tokenizer.ggml.eos_token_id", 1)
     add_value(writer, "tokenizer.ggml.padding_token_id", 0)
-    for name in checkpoint.weights.names():
+    experts: dict[str, list[Any]] = {}
+    for name in sorted(checkpoint.weights.names(), key=_by_number):
         tensor = converted(form, name, checkpoint.weights.read(name), config)
-        writer.add_tensor(gguf_name(form, name), tensor)
+        if EXPERT.search(name):
+            together = gguf_name(form, EXPERT.sub(r"\1.", name)).replace(".weight", "_exps.weight")
+            experts.setdefault(together, []).append(tensor)
+        else:
+            writer.add_tensor(gguf_name(form, name), tensor)
+    for name, tensors in experts.items():
+        writer.add_tensor(name, np.stack(tensors))
     for name, tensor in form.extra(config).items():
         writer.add_tensor(name, tensor)
     writer.write_header_to_file()

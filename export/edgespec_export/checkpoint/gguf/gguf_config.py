@@ -83,7 +83,8 @@ def _refuse_unknown(header: GgufHeader, architecture: Architecture) -> None:
             f"{header.path}: {shortened(prefix + unknown[0])} = {shortened(value)} is not known, "
             "and it may change what the model computes; take the model's safetensors"
         )
-    if header.metadata.get(f"{prefix}expert_count"):
+    experts = header.metadata.get(f"{prefix}expert_count")
+    if experts and "expert_count" not in architecture.keys:
         raise EdgespecError(f"{header.path}: mixtures of experts are not supported")
     if header.metadata.get(f"{prefix}attention.causal") is False:
         raise EdgespecError(f"{header.path}: attention is not causal: the model generates no text")

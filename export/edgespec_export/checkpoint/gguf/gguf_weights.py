@@ -9,7 +9,7 @@ import numpy as np
 from gguf.quants import dequantize
 
 from edgespec.errors import EdgespecError
-from edgespec_export.checkpoint.gguf.architectures.architecture import Architecture
+from edgespec_export.checkpoint.gguf.architectures.architecture import EXPERT, Architecture
 from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.weights import Tensor, missing_tensor
 
@@ -41,11 +41,16 @@ class GgufWeights:
         self._header = header
         self._architecture = architecture
         self._heads = heads
-        self._stored_names = {
-            architecture.hugging_face_name(header, name): name
-            for name in header.tensors
-            if name not in architecture.of_config
-        }
+        self._stored_names: dict[str, str] = {}
+        self._experts: dict[str, int] = {}  # the number of an expert, by the names of its tensors
+        for name in header.tensors.keys() - architecture.of_config:
+            found = architecture.hugging_face_name(header, name)
+            if EXPERT not in found:
+                self._stored_names[found] = name
+                continue
+            for expert in range(header.tensors[name].shape[0]):
+                one = found.replace(EXPERT, str(expert))
+                self._stored_names[one], self._experts[one] = name, expert
 
     def names(self) -> list[str]:
         """Every tensor's name, sorted."""
@@ -54,6 +59,8 @@ class GgufWeights:
     def shape(self, name: str) -> tuple[int, ...]:
         """The tensor's shape."""
         shape = self._header.tensors[self._stored_name(name)].shape
+        if name in self._experts:
+            return shape[1:]
         if name.endswith(self._architecture.transposed):
             return shape[::-1]
         return (shape[0], 1, *shape[1:]) if name.endswith(self._architecture.squeezed) else shape
@@ -65,6 +72,8 @@ class GgufWeights:
             EdgespecError: no such tensor, or a quantization that gguf cannot dequantize.
         """
         stored = self._stored_name(name)
+        if name in self._experts:
+            return self._values(stored, self._experts[name], self._experts[name] + 1)[0]
         values = self._values(stored, 0, self._header.tensors[stored].shape[0])
         if self._architecture.norms_with_one and name.endswith("norm.weight"):
             return values.astype(np.float32) - np.float32(1)
@@ -84,7 +93,8 @@ class GgufWeights:
     def read_rows(self, name: str, start: int, stop: int) -> Tensor:
         """Rows of `read`; of tensors that differ from the stored ones the whole is read."""
         changed = (*self._architecture.transposed, *self._architecture.squeezed, "norm.weight")
-        if self._heads_of(name) is not None or name.endswith(changed):
+        is_whole = self._heads_of(name) is None and name not in self._experts
+        if not is_whole or name.endswith(changed):
             return self.read(name)[start:stop]
         return self._values(self._stored_name(name), start, stop)
 

@@ -11,7 +11,9 @@ from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.json_file import JsonObject
 from edgespec_export.checkpoint.weights import Weights
 
-__all__ = ["Architecture", "MakesConfig"]
+__all__ = ["EXPERT", "Architecture", "MakesConfig"]
+
+EXPERT = "<expert>"  # in a name: a number for each row of the tensor
 
 MakesConfig = Callable[[GgufHeader], JsonObject]
 

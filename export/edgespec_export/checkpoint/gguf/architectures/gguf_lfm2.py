@@ -14,10 +14,9 @@ from edgespec_export.checkpoint.gguf.gguf_values import (
 )
 from edgespec_export.checkpoint.json_file import JsonObject
 
-__all__ = ["LFM2"]
+__all__ = ["LFM2", "LFM2_LAYER", "LFM2_OUTSIDE", "lfm2_config"]
 
-_KV_HEADS = "lfm2.attention.head_count_kv"
-_LAYER = {
+LFM2_LAYER = {
     "attn_norm": "operator_norm",
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
@@ -35,30 +34,32 @@ _LAYER = {
 }
 
 
-def _lfm2(header: GgufHeader) -> JsonObject:
-    kv_heads = required(header, _KV_HEADS)
-    layers = count(header, "lfm2.block_count")
+def lfm2_config(header: GgufHeader, arch: str) -> JsonObject:
+    """The config of an LFM2, whose architecture may have another name."""
+    key = f"{arch}.attention.head_count_kv"
+    kv_heads = required(header, key)
+    layers = count(header, f"{arch}.block_count")
     heads = [n for n in kv_heads if type(n) is int] if isinstance(kv_heads, list) else []
     if len(heads) != layers or len(set(heads) - {0}) != 1:
         raise EdgespecError(
-            f"{header.path}: {_KV_HEADS} is {shortened(kv_heads)}, not a list of one number for "
+            f"{header.path}: {key} is {shortened(kv_heads)}, not a list of one number for "
             f"the layers with attention and 0 for the others of {layers}"
         )
-    theta = number(header, "lfm2.rope.freq_base")
+    theta = number(header, f"{arch}.rope.freq_base")
     return {
         "model_type": "lfm2",
         "architectures": ["Lfm2ForCausalLM"],
-        "max_position_embeddings": count(header, "lfm2.context_length"),
-        "hidden_size": count(header, "lfm2.embedding_length"),
-        "intermediate_size": count(header, "lfm2.feed_forward_length"),
+        "max_position_embeddings": count(header, f"{arch}.context_length"),
+        "hidden_size": count(header, f"{arch}.embedding_length"),
+        "intermediate_size": count(header, f"{arch}.feed_forward_length"),
         "block_auto_adjust_ff_dim": False,  # the length is the adjusted one
         "num_hidden_layers": layers,
-        "num_attention_heads": count(header, "lfm2.attention.head_count"),
+        "num_attention_heads": count(header, f"{arch}.attention.head_count"),
         "num_key_value_heads": max(heads),
         "layer_types": ["full_attention" if n else "conv" for n in heads],
-        "conv_L_cache": count(header, "lfm2.shortconv.l_cache"),
+        "conv_L_cache": count(header, f"{arch}.shortconv.l_cache"),
         "conv_bias": has_bias(header, ("shortconv.in_proj",)),
-        "norm_eps": number(header, "lfm2.attention.layer_norm_rms_epsilon"),
+        "norm_eps": number(header, f"{arch}.attention.layer_norm_rms_epsilon"),
         "rope_parameters": {"rope_type": "default", "rope_theta": theta},
         "tie_word_embeddings": "output.weight" not in header.tensors,
         "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
@@ -66,17 +67,18 @@ def _lfm2(header: GgufHeader) -> JsonObject:
     }
 
 
+# Newer files name the last norm after the embedding.
+LFM2_OUTSIDE = {
+    **OUTSIDE,
+    "output_norm.weight": "model.embedding_norm.weight",
+    "token_embd_norm.weight": "model.embedding_norm.weight",
+}
 LFM2 = decoder(
     "lfm2",
-    _lfm2,
+    lambda header: lfm2_config(header, "lfm2"),
     "lfm2",
-    layer=_LAYER,
-    # Newer files name the last norm after the embedding.
-    outside={
-        **OUTSIDE,
-        "output_norm.weight": "model.embedding_norm.weight",
-        "token_embd_norm.weight": "model.embedding_norm.weight",
-    },
+    layer=LFM2_LAYER,
+    outside=LFM2_OUTSIDE,
     of_config=frozenset(),
     squeezed=(".conv.conv.weight",),
     keys=frozenset({"shortconv.l_cache"}),

@@ -16,7 +16,7 @@ from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_values import count, has_bias, number
 from edgespec_export.checkpoint.json_file import JsonObject
 
-__all__ = ["ARCEE", "CHATGLM", "ERNIE4_5", "MISTRAL3", "SEED_OSS", "SMOLLM3"]
+__all__ = ["ARCEE", "CHATGLM", "ERNIE4_5", "GLM4", "MISTRAL3", "SEED_OSS", "SMOLLM3"]
 
 _QKV = ("attn_q", "attn_k", "attn_v")
 _LAYERS_PER_STILL_ONE = 4  # SmolLM3: every fourth layer has no rotary positions
@@ -66,11 +66,20 @@ def _mistral3(header: GgufHeader) -> JsonObject:
 
 
 def _chatglm(header: GgufHeader) -> JsonObject:
-    """Hugging Face's form of GLM; a part of each head is rotated."""
-    config = decoder_config(header, "chatglm", "GlmForCausalLM", partial=True, biased=_QKV)
+    """Hugging Face's form of GLM."""
+    return {**_of_glm(header, "chatglm", "GlmForCausalLM"), "model_type": "glm"}
+
+
+def _glm4(header: GgufHeader) -> JsonObject:
+    return _of_glm(header, "glm4", "Glm4ForCausalLM")
+
+
+def _of_glm(header: GgufHeader, arch: str, hugging_face: str) -> JsonObject:
+    """A part of each head is rotated."""
+    config = decoder_config(header, arch, hugging_face, partial=True, biased=_QKV)
     size = stated(config, "head_dim")
-    rotated = count(header, "chatglm.rope.dimension_count", size // 2)
-    return {**config, "model_type": "glm", "partial_rotary_factor": rotated / size}
+    rotated = count(header, f"{arch}.rope.dimension_count", size // 2)
+    return {**config, "partial_rotary_factor": rotated / size}
 
 
 SMOLLM3 = decoder("smollm3", _smollm3, "smollm3", reorders_heads=True)
@@ -86,3 +95,14 @@ MISTRAL3 = decoder(
     "mistral3", _mistral3, "ministral3", "mistral", reorders_heads=True, keys=frozenset({_BETA})
 )
 CHATGLM = decoder("chatglm", _chatglm, "glm", layer={**LAYER, "ffn_up": "mlp.gate_up_proj"})
+GLM4 = decoder(
+    "glm4",
+    _glm4,
+    "glm4",
+    layer={
+        **LAYER,
+        "ffn_up": "mlp.gate_up_proj",
+        "post_attention_norm": "post_self_attn_layernorm",
+        "post_ffw_norm": "post_mlp_layernorm",
+    },
+)
