@@ -7,6 +7,7 @@ the pair, tokenizing included, runs here. The events of all texts in a step are 
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import TypeVar
 
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.concurrent.batch import Batch
+from edgespec.pair.concurrent.daemon_threads import LAST_JOB_S
 from edgespec.pair.generation import Chunk, Stream
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import PromptInput
@@ -73,8 +75,10 @@ class BatchThread:
         self._jobs: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._sequences: list[_RunningSequence] = []
         self._stopping = self._stopped = False
-        # A daemon: a call of the model cannot be interrupted, and must not delay the exit.
-        Thread(target=self._work, name="edgespec texts", daemon=True).start()
+        # A daemon: a call of the model cannot be interrupted, and must not delay the exit for long.
+        self._thread = Thread(target=self._work, name="edgespec texts", daemon=True)
+        self._thread.start()
+        atexit.register(self._end)
 
     def run(self, job: Callable[[], T]) -> Future[T]:
         """Runs the job in the thread, after those added earlier.
@@ -122,6 +126,11 @@ class BatchThread:
         self._stopping = True
         return self._add(self._stop)
 
+    def _end(self) -> None:
+        """Ends the thread before the process ends, see `LAST_JOB_S`."""
+        self.stop()
+        self._thread.join(LAST_JOB_S)
+
     # --- in the thread ---
 
     def _work(self) -> None:
@@ -151,6 +160,7 @@ class BatchThread:
 
     def _stop(self) -> None:
         self._stopped = True
+        atexit.unregister(self._end)
         self._fail(EdgespecError("the texts were closed before this one ended"))
 
     def _fail(self, error: Exception) -> None:

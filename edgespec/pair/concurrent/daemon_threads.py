@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 from typing import TypeVar
 
-__all__ = ["DaemonThreads"]
+__all__ = ["LAST_JOB_S", "DaemonThreads"]
 
 T = TypeVar("T")
+
+# The end of a process waits so long for a thread. Python ends daemons where they come back from a
+# library in C++ or Rust; the library then aborts the whole process.
+LAST_JOB_S = 2.0
 
 
 class DaemonThreads:
@@ -27,6 +33,7 @@ class DaemonThreads:
     def __init__(self, count: int) -> None:
         self._free = count
         self._waiting: deque[Callable[[], object]] = deque()
+        self._threads: set[Thread] = set()
         self._lock = Lock()
 
     async def run(self, job: Callable[[], T]) -> T:
@@ -46,14 +53,34 @@ class DaemonThreads:
             begins = self._free > 0
             self._free -= begins
         if begins:
-            Thread(target=self._work, name="edgespec requests", daemon=True).start()
+            self._begin()
         return await asyncio.wrap_future(future)
+
+    def _begin(self) -> None:
+        thread = Thread(target=self._work, name="edgespec requests", daemon=True)
+        with self._lock:
+            if not self._threads:
+                atexit.register(self._end)
+            self._threads.add(thread)
+        thread.start()
+
+    def _end(self) -> None:
+        """Ends the threads before the process ends."""
+        last = time.monotonic() + LAST_JOB_S
+        with self._lock:
+            self._waiting.clear()
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(max(0.0, last - time.monotonic()))
 
     def _work(self) -> None:
         while True:
             with self._lock:
                 if not self._waiting:
                     self._free += 1
+                    self._threads.discard(current_thread())
+                    if not self._threads:
+                        atexit.unregister(self._end)
                     return
                 work = self._waiting.popleft()
             work()
