@@ -8,9 +8,13 @@ drafted row, and what the target's head reads.
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch.nn.functional import scaled_dot_product_attention, sigmoid, silu
 
 import edgespec
@@ -24,8 +28,10 @@ from edgespec.device.device import HERE
 from edgespec.device.kernels import kernels_for
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
+from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
+from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
 from edgespec_export.families.drafts.qwen35 import mtp_head
 from qwen35_checkpoints import SIZES, add_head, write_qwen35
 
@@ -212,6 +218,29 @@ def test_a_checkpoint_without_a_head_is_its_own_draft_as_any_other(tmp_path):
     manifest = export_pair(source, source, tmp_path / "pair", measure=False)
     assert manifest.draft is not None
     assert manifest.draft.family == "qwen3_5"
+
+
+def test_a_model_with_images_has_the_same_head(checkpoint, tmp_path):
+    """The published layout: the text model's tensors have a prefix, those of the head have none."""
+    folder, _ = checkpoint
+    tensors = load_file(folder / "model.safetensors")
+    renamed = {
+        name if name.startswith(("mtp.", "lm_head")) else f"model.language_{name}": tensor
+        for name, tensor in tensors.items()
+    }
+    save_file({**renamed, "model.visual.x": torch.ones(1)}, tmp_path / "model.safetensors")
+    text = json.loads((folder / "config.json").read_text())
+    config = {"model_type": "qwen3_5", "text_config": text, "eos_token_id": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    shutil.copy(folder / "tokenizer.json", tmp_path)
+    heads = []
+    for path in (folder, tmp_path):
+        source = Source(path, "model")
+        _, head = open_checkpoints(source, source)
+        heads.append(head.weights)
+    assert heads[0].names() == heads[1].names()
+    for name in heads[0].names():
+        np.testing.assert_array_equal(heads[0].read(name), heads[1].read(name))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.gguf.architectures import gguf_qwen35
 from edgespec_export.checkpoint.gguf.gguf_config import gguf_config
 from edgespec_export.checkpoint.gguf.gguf_header import read_gguf_header
+from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
@@ -200,6 +201,13 @@ def test_logits_are_those_of_transformers(source, written, tmp_path):
 def test_value_heads_in_another_order_are_found(source, written, tmp_path, monkeypatch):
     monkeypatch.setattr(gguf_qwen35._Restored, "_grouped", lambda self, tensor, axis, size: tensor)
     assert largest_difference(written(), source[1], tmp_path / "pair") > 0.01
+
+
+def test_words_are_those_of_the_published_tokenizer():
+    from transformers.models.qwen3_5.tokenization_qwen3_5 import PRETOKENIZE_REGEX
+
+    first, _ = PRE_TOKENIZERS["qwen35"].steps
+    assert first["pattern"] == {"Regex": PRETOKENIZE_REGEX}
 
 
 @deep

@@ -173,6 +173,7 @@ def test_other_models_with_a_space_before_texts_need_their_tokenizer(phi3, tmp_p
         ("smaug-bpe", ["It", "'s", "Ġ", "123", "45", "ĠHelloWorld", "/ĊĊ", "Ġx"]),
         ("dbrx", ["It", "'s", "Ġ", "123", "45", "ĠHelloWorld", "/ĊĊ", "Ġx"]),
         ("lfm2", ["It", "'s", "Ġ", "123", "45", "ĠHelloWorld", "/ĊĊ", "Ġx"]),
+        ("qwen35", ["It", "'s", "Ġ", *"12345", "ĠHelloWorld", "/ĊĊ", "Ġx"]),
         ("refact", ["It", "'s", "Ġ", *"12345", "ĠHelloWorld", "/", "ĊĊ", "Ġx"]),
         ("gpt-4o", ["It's", "Ġ", "123", "45", "ĠHello", "World", "/ĊĊ", "Ġx"]),
         ("tekken", ["It", "'s", "Ġ", *"12345", "ĠHello", "World", "/ĊĊ", "Ġx"]),

@@ -180,7 +180,7 @@ def test_states_that_are_not_rewound_are_found(folder, expected, monkeypatch):
     assert wrong_rows(folder, expected) > 50
 
 
-# --- texts ----------------------------------------------------------------------------------------
+# --- beams and texts ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variant", ["int8", pytest.param("int8-cache-int8", marks=deep)])
@@ -196,3 +196,17 @@ def test_texts_that_share_calls_are_those_made_alone(folder, variant):
             alone = pair.generate(prompts[number], **own)
             assert result.token_ids == alone.token_ids
             assert result.logprobs == alone.logprobs
+
+
+def test_beams_have_the_probabilities_of_their_texts(folder):
+    """Beams copy each other's states at every step."""
+    pair = edgespec.load(folder, threads=1, target_format="int8", capacity=128)
+    prompt = TEXTS[0][:90]
+    beams = pair.beam_search(prompt, num_beams=4, max_new_tokens=12)
+    assert len(beams) > 1
+    model = opened(folder)
+    for beam in beams:
+        logits = model.score([model.prefill(prompt), *beam.token_ids[:-1]]).astype(np.float64)
+        total = np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1)) + logits.max(-1)
+        chosen = logits[np.arange(len(beam.token_ids)), beam.token_ids]
+        assert abs((chosen - total).sum() - beam.logprob) < 1e-3
