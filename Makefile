@@ -128,9 +128,10 @@ examples/node/node_modules: examples/node/package-lock.json runtimes/js/dist
 		(cd examples/node && npm ci --no-audit --no-fund && touch node_modules) || test -z "$$CI"; \
 	fi
 
-# A process a core: with threads of their own, torch's would wait for each other.
+# A process a core: with threads of their own, torch's would wait for each other. Tests of a file stay together,
+# so that most fixtures of modules are made once.
 test: .venv/test .venv/kernels examples/node/node_modules
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto $(if $(COVERAGE),--cov --cov-report=term)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --dist worksteal $(if $(COVERAGE),--cov --cov-report=term)
 
 # As demo and demo-chat export them, but measured where they are emulated.
 build/arm64/en-de/edgespec.json: .venv/export

@@ -1,13 +1,16 @@
-"""Pairs that many tests share; each is exported once a session."""
+"""Pairs that many tests share; each is exported once, whatever the number of processes."""
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
 import pytest
+from filelock import FileLock
 
 import edgespec
 from chat_templates import DEFAULT_SYSTEM, MARKED_CALLS
@@ -23,13 +26,38 @@ hypothesis.settings.register_profile("edgespec", deadline=None)
 hypothesis.settings.load_profile("edgespec")
 
 
+def pytest_collection_finish() -> None:
+    """Modules and tests stay: the garbage collector need not look through them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
-def pair_folder(tmp_path_factory) -> Path:
+def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Gives a folder that is made once for all processes of a session: each has a copy."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if hasattr(request.config, "workerinput") else own
+
+    def copy_of(name: str, make: Callable[[Path], object]) -> Path:
+        whole = shared / f"{name}-whole"
+        with FileLock(f"{whole}.lock"):
+            if not whole.exists():
+                make(shared / f"{name}-begun")
+                (shared / f"{name}-begun").rename(whole)
+        return Path(shutil.copytree(whole, own / name))
+
+    return copy_of
+
+
+@pytest.fixture(scope="session")
+def pair_folder(made_once) -> Path:
     """The shipped English-German pair, exported. Read only: copy it to change it."""
-    folder = tmp_path_factory.mktemp("en-de") / "pair"
-    export_pair(str(MODELS / "en-de-target"), str(MODELS / "en-de-draft"), folder, threads=1)
-    edgespec.load(folder)  # so that there is a result for the usual number of threads too
-    return folder
+
+    def make(folder: Path) -> None:
+        export_pair(str(MODELS / "en-de-target"), str(MODELS / "en-de-draft"), folder, threads=1)
+        edgespec.load(folder)  # so that there is a result for the usual number of threads too
+
+    return made_once("en-de-pair", make)
 
 
 @pytest.fixture(scope="session")
@@ -47,13 +75,15 @@ def tiny_checkpoints(tmp_path_factory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(tiny_checkpoints, tmp_path_factory) -> Path:
+def tiny_folder(tiny_checkpoints, made_once) -> Path:
     """The tiny pair, exported. Read only: copy it to change it."""
-    folder = tmp_path_factory.mktemp("tiny-pair") / "pair"
-    target, draft = tiny_checkpoints
-    export_pair(str(target), str(draft), folder, threads=1)
-    edgespec.load(folder)
-    return folder
+
+    def make(folder: Path) -> None:
+        target, draft = tiny_checkpoints
+        export_pair(str(target), str(draft), folder, threads=1)
+        edgespec.load(folder)
+
+    return made_once("tiny-pair", make)
 
 
 @pytest.fixture(scope="session")
@@ -76,28 +106,32 @@ def own_checkpoints(tiny_checkpoints, tmp_path) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def chat_folder(tmp_path_factory) -> Path:
+def chat_folder(made_once) -> Path:
     """A random chat model over characters, with a draft; its texts are noise. Read only."""
-    folder = tmp_path_factory.mktemp("chat")
-    target = write_small_llama(
-        folder / "target", character_tokenizer(272), max_position_embeddings=1024
-    )
-    (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": DEFAULT_SYSTEM}))
-    draft = write_noisy(target, folder / "draft", noise=0.05)
-    export_pair(str(target), str(draft), folder / "pair", target_formats=["fp32", "int8"])
-    edgespec.load(folder / "pair", threads=1)
-    return folder / "pair"
+
+    def make(folder: Path) -> None:
+        target = write_small_llama(
+            folder / "target", character_tokenizer(272), max_position_embeddings=1024
+        )
+        (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": DEFAULT_SYSTEM}))
+        draft = write_noisy(target, folder / "draft", noise=0.05)
+        export_pair(str(target), str(draft), folder / "pair", target_formats=["fp32", "int8"])
+        edgespec.load(folder / "pair", threads=1)
+
+    return made_once("chat", make) / "pair"
 
 
 @pytest.fixture(scope="session")
-def tool_folder(tmp_path_factory) -> Path:
+def tool_folder(made_once) -> Path:
     """A random chat model over bytes, whose template knows tools. Read only."""
-    folder = tmp_path_factory.mktemp("tools")
-    target = write_small_llama(folder / "target", max_position_embeddings=2048)
-    (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": MARKED_CALLS}))
-    draft = write_noisy(target, folder / "draft", noise=0.05)
-    export_pair(str(target), str(draft), folder / "pair", threads=1)
-    return folder / "pair"
+
+    def make(folder: Path) -> None:
+        target = write_small_llama(folder / "target", max_position_embeddings=2048)
+        (target / "tokenizer_config.json").write_text(json.dumps({"chat_template": MARKED_CALLS}))
+        draft = write_noisy(target, folder / "draft", noise=0.05)
+        export_pair(str(target), str(draft), folder / "pair", threads=1)
+
+    return made_once("tools", make) / "pair"
 
 
 @pytest.fixture(scope="session")

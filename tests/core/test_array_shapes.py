@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
+DRAFTERS = ("alternating", "vocabulary_map", "token_intersection")
 CHECKED = [
     *(
         f"edgespec.core.{name}"
@@ -26,7 +27,8 @@ CHECKED = [
 
 
 def test_every_call_of_the_core_has_the_stated_shapes():
-    files = ["core/test_distribution.py", "core/test_exact_distribution.py", "drafters"]
+    drafters = [f"drafters/test_{name}.py" for name in DRAFTERS]
+    files = ["core/test_distribution.py", "core/test_exact_distribution.py", *drafters]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     run = subprocess.run(
         [

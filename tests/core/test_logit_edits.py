@@ -37,10 +37,10 @@ def by_history(row, generated):
     return weights / weights.sum()
 
 
-def expected_distribution():
+def expected_distribution(length=LENGTH):
     """P(text) = Π edited p(x_t | x_<t)."""
     texts = {(): Fraction(1)}
-    for _ in range(LENGTH):
+    for _ in range(length):
         texts = {
             (*text, token): probability * conditional
             for text, probability in texts.items()
@@ -49,7 +49,7 @@ def expected_distribution():
     return texts
 
 
-def found_distribution(rule, drafter=ModelDrafter, target=TableModel):
+def found_distribution(rule, drafter=ModelDrafter, target=TableModel, length=LENGTH):
     def run(randomness):
         rounds = decoded(
             speculate(
@@ -58,9 +58,9 @@ def found_distribution(rule, drafter=ModelDrafter, target=TableModel):
                 PROMPT,
                 process=as_distribution,
                 rule=RULES[rule],
-                gamma=Fixed(3),
+                gamma=Fixed(length - 1),
                 randomness=randomness,
-                max_new_tokens=LENGTH,
+                max_new_tokens=length,
                 ends=lambda _: False,
                 edit=by_history,
             )
@@ -129,7 +129,7 @@ def the_pending_token_counts(row, text, drafted, candidates):
 )
 def test_a_row_that_is_edited_by_other_tokens_is_caught(rule, mutant, monkeypatch):
     monkeypatch.setattr("edgespec.core.scoring._before", mutant)
-    assert found_distribution(rule) != expected_distribution()
+    assert found_distribution(rule, length=3) != expected_distribution(3)  # of few branches
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -138,8 +138,8 @@ def test_a_candidate_s_row_that_misses_the_candidate_is_caught(rule, monkeypatch
         return [*text[1:], *drafted[: min(row, len(drafted))]]
 
     monkeypatch.setattr("edgespec.core.scoring._before", mutant)
-    found = found_distribution(rule, WithCandidates, BranchingTable)
-    assert found != expected_distribution()
+    found = found_distribution(rule, WithCandidates, BranchingTable, length=3)
+    assert found != expected_distribution(3)
 
 
 # --- the changes ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 import edgespec
 from checkpoints import write_noisy, write_small_llama
+from depth import by_turns
 from edgespec.errors import UsageError
 from edgespec.grammar.grammar import MAX_CHARACTERS
 from edgespec.grammar.schema_keywords import ANNOTATIONS, CONSTRAINTS, DEEPEST, inner_schemas
@@ -19,7 +20,7 @@ from grammar_schemas import SCHEMAS, closed
 jsonschema = pytest.importorskip("jsonschema")
 pytest.importorskip("llguidance")
 
-SAMPLED = {"temperature": 1.3, "seed": 7}
+WAYS = {"greedy": {}, "sampled": {"temperature": 1.3, "seed": 7}}
 LENGTH = 400
 
 
@@ -37,11 +38,18 @@ def test_there_are_enough_schemas():
     assert len(SCHEMAS) >= 200
 
 
-@pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_a_text_fits_its_schema_whatever_drafts(random_pair, name, sampling):
+# Every second schema is greedy, the others are sampled; EDGESPEC_DEEP=1 does both with all.
+CASES = [
+    (name, way)
+    for number, name in enumerate(SCHEMAS)
+    for way in by_turns(list(WAYS), number, len(WAYS))
+]
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
+def test_a_text_fits_its_schema_whatever_drafts(random_pair, name, way):
     schema = SCHEMAS[name]
-    options = {"grammar": edgespec.json_schema(schema), "max_new_tokens": LENGTH, **sampling}
+    options = {"grammar": edgespec.json_schema(schema), "max_new_tokens": LENGTH, **WAYS[way]}
     plain = random_pair.generate("Value:", draft=False, **options)
     assert plain.finish_reason == "eos"
     checker = jsonschema.FormatChecker()

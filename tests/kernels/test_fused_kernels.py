@@ -12,6 +12,7 @@ import pytest
 
 from attention_calls import KINDS, NO_SOURCES, attributes_of, cached_inputs
 from convolution_calls import TAPS, cached_convolution
+from depth import by_turns
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH, installed_kernels
 from edgespec.errors import EdgespecError
@@ -164,8 +165,18 @@ def run_by_parts(folder, fused, inputs, fixed, attributes, *, seen):
     return outputs[: fused.whole.outputs], operators
 
 
-@pytest.mark.parametrize("name", BLOCKS)
-@pytest.mark.parametrize(("count", "threads"), [(1, 1), (2, 3), (5, 2), (17, 3), (MANY, 2)])
+# Rows and threads. A block has one of them by default, with EDGESPEC_DEEP=1 all.
+CALLS = [(1, 1), (2, 3), (5, 2), (17, 3), (MANY, 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "threads"),
+    [
+        (name, *call)
+        for number, name in enumerate(BLOCKS)
+        for call in by_turns(CALLS, number, len(CALLS))
+    ],
+)
 def test_a_fused_block_has_the_bits_of_its_separate_operators(
     called, rng, tmp_path, name, count, threads
 ):

@@ -25,10 +25,10 @@ from checkpoints import write_noisy, write_small_llama
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.artifact.manifest import FORMAT_VERSION, read_manifest, write_manifest
 from edgespec_export.export_pair import export_pair
+from node_process import NODE, NodeProcess
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "runtimes" / "js"
-NODE = shutil.which("node")
 
 pytestmark = [
     pytest.mark.skipif(NODE is None, reason="Node.js is not installed"),
@@ -42,36 +42,36 @@ PROMPTS = [
 ]
 HELLO = [{"role": "user", "content": " Hello!\n"}]
 
-RUN = f"""
-import {{ readFileSync }} from "node:fs";
+IMPORTS = f"""
 import {{ load, BusyError, NgramLookup }} from "{PACKAGE}/dist/index.js";
 import {{ languageModel }} from "{PACKAGE}/dist/interfaces/ai-sdk.js";
 import {{ promptApi, translatorApi }} from "{PACKAGE}/dist/interfaces/built-in-ai.js";
-const given = JSON.parse(readFileSync(0, "utf8"));
-const results = [];
 const fails = async (action) => {{
   try {{ await action(); }} catch (error) {{ return `${{error.name}}: ${{error.message}}`; }}
 }};
 """
 
 
-def node(script: str, given: Any = None, code: int = 0) -> Any:
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
     """Runs a script that fills `results`, and returns them."""
-    whole = f"{RUN}{script}\nconsole.log(JSON.stringify(results));"
-    command = [str(NODE), "--input-type=module", "-e", whole]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout)
+    with NodeProcess(tmp_path_factory.mktemp("scripts"), IMPORTS) as process:
+        yield process.run
 
 
-def generated(folder: Path, *tasks: tuple[Any, dict[str, Any]], **loading: Any) -> list[Any]:
+@pytest.fixture(scope="module")
+def generated(node):
     """The results of `Pair.generate` for prompts with options, one after the other."""
     script = """
     const pair = await load(given.folder, { threads: 1, ...given.loading });
     for (const [prompt, options] of given.tasks) results.push(await pair.generate(prompt, options));
     await pair.dispose();
     """
-    return node(script, {"folder": str(folder), "tasks": tasks, "loading": loading})
+
+    def run(folder: Path, *tasks: tuple[Any, dict[str, Any]], **loading: Any) -> list[Any]:
+        return node(script, {"folder": str(folder), "tasks": tasks, "loading": loading})
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_the_packages_own_tests_pass():
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_greedy_translations_equal_edgespecs(pair, pair_folder, prompt):
+def test_greedy_translations_equal_edgespecs(generated, pair, pair_folder, prompt):
     ours = pair.generate(prompt, draft="model", gamma=3)
     plain, drafted, usual = generated(
         pair_folder,
@@ -151,7 +151,9 @@ def test_greedy_translations_equal_edgespecs(pair, pair_folder, prompt):
 
 
 @pytest.mark.parametrize("target_format", ["fp32", "int8", "fp32-cache-fp16", "fp32-cache-int8"])
-def test_answers_of_a_chat_model_equal_edgespecs(chat_folder, target_format, monkeypatch):
+def test_answers_of_a_chat_model_equal_edgespecs(
+    generated, chat_folder, target_format, monkeypatch
+):
     monkeypatch.setenv("EDGESPEC_KERNELS", "0")  # kernels round int8 otherwise than the runtime
     pair = edgespec.load(chat_folder, threads=1, target_format=target_format)
     options = {"max_new_tokens": 60, "draft": "model", "gamma": 2}
@@ -168,7 +170,7 @@ def test_answers_of_a_chat_model_equal_edgespecs(chat_folder, target_format, mon
 
 
 @pytest.mark.parametrize("of", ["eagle_folder", "eagle3_folder", "shared_encoder_folder"])
-def test_drafts_that_read_their_target_equal_edgespecs(of, request):
+def test_drafts_that_read_their_target_equal_edgespecs(generated, of, request):
     folder = request.getfixturevalue(of)
     pair = edgespec.load(folder, threads=1)
     ours = pair.generate("Hello!", max_new_tokens=60, draft="model", gamma=3)
@@ -188,7 +190,7 @@ def test_drafts_that_read_their_target_equal_edgespecs(of, request):
         ("lookup", "ngram", "coupled"),
     ],
 )
-def test_a_seed_draws_edgespecs_text(chat_folder, draft, their_draft, rule):
+def test_a_seed_draws_edgespecs_text(generated, chat_folder, draft, their_draft, rule):
     pair = edgespec.load(chat_folder, threads=1)
     prompt = [5, 9, 3, 5, 9, 3, 5, 9]
     sampling = {"temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.02}
@@ -206,7 +208,7 @@ def test_a_seed_draws_edgespecs_text(chat_folder, draft, their_draft, rule):
 
 
 @pytest.mark.parametrize("of", ["chat_folder", "eagle_folder", "pair_folder"])
-def test_a_seed_has_edgespecs_text_whatever_drafts(of, request):
+def test_a_seed_has_edgespecs_text_whatever_drafts(generated, of, request):
     folder = request.getfixturevalue(of)
     prompt, sampling = "The file was not found", {"temperature": 1.5, "top_p": 0.95}
     pair = edgespec.load(folder, threads=1)
@@ -226,14 +228,14 @@ def test_a_seed_has_edgespecs_text_whatever_drafts(of, request):
     assert len({tuple(text) for text in ours}) > 1
 
 
-def test_log_probabilities_equal_edgespecs(chat_folder):
+def test_log_probabilities_equal_edgespecs(generated, chat_folder):
     pair = edgespec.load(chat_folder, threads=1)
     ours = pair.generate(HELLO, max_new_tokens=20, logprobs=True)
     (theirs,) = generated(chat_folder, (HELLO, {"maxNewTokens": 20, "logprobs": True}))
     np.testing.assert_allclose(theirs["logprobs"], ours.logprobs, rtol=0, atol=1e-4)
 
 
-def test_a_stop_string_ends_the_text_where_edgespec_ends_it(pair, pair_folder):
+def test_a_stop_string_ends_the_text_where_edgespec_ends_it(generated, pair, pair_folder):
     whole = pair.generate(PROMPTS[0]).text
     stop = whole[7:12]
     ours = pair.generate(PROMPTS[0], stop=stop)
@@ -242,7 +244,7 @@ def test_a_stop_string_ends_the_text_where_edgespec_ends_it(pair, pair_folder):
     assert theirs["finishReason"] == ours.finish_reason == "stop"
 
 
-def test_prompts_are_encoded_as_edgespecs(chat_folder, pair, pair_folder):
+def test_prompts_are_encoded_as_edgespecs(node, chat_folder, pair, pair_folder):
     chat = edgespec.load(chat_folder, threads=1)
     conversation = [*HELLO, {"role": "assistant", "content": "Hé </s>"}, HELLO[0]]
     spelled = [{"role": "user", "content": "I type </s> and <s>"}]
@@ -257,7 +259,7 @@ def test_prompts_are_encoded_as_edgespecs(chat_folder, pair, pair_folder):
     assert found == [chat.encode(one) for one in chats] + [pair.encode(one) for one in texts]
 
 
-def test_decoding_keeps_spaces(pair, pair_folder):
+def test_decoding_keeps_spaces(node, pair, pair_folder):
     tokens = pair.tokenizer.encode("a ? b : ' c ' . !").ids
     script = "results.push((await load(given[0], { threads: 1 })).decode(given[1]));"
     assert node(script, [str(pair_folder), tokens]) == [pair.tokenizer.decode(tokens)]
@@ -277,7 +279,7 @@ register(`data:text/javascript,${encodeURIComponent(hook)}`);
 
 
 @pytest.mark.parametrize("of", ["chat_folder", "eagle_folder", "pair_folder"])
-def test_without_koffi_texts_are_the_same(of, request):
+def test_without_koffi_texts_are_the_same(node, of, request, tmp_path):
     script = """
     const pair = await load(given, { threads: 1 });
     const options = { maxNewTokens: 150, draft: "model", gamma: 3, ignoreEos: true };
@@ -287,10 +289,11 @@ def test_without_koffi_texts_are_the_same(of, request):
     }
     """
     folder = str(request.getfixturevalue(of))
-    assert node(script, folder) == node(WITHOUT_KOFFI + script, folder)
+    with NodeProcess(tmp_path, IMPORTS + WITHOUT_KOFFI) as without:
+        assert node(script, folder) == without.run(script, folder)
 
 
-def test_a_call_writes_the_cache_in_place_and_copies_nothing_of_it(chat_folder):
+def test_a_call_writes_the_cache_in_place_and_copies_nothing_of_it(node, chat_folder):
     script = f"""
     const {{ startRuntime }} = await import("{PACKAGE}/dist/node/runtime.js");
     const {{ Tensor }} = await import("{COMMON}");
@@ -319,7 +322,7 @@ def test_a_call_writes_the_cache_in_place_and_copies_nothing_of_it(chat_folder):
     assert node(script, given) == [True, True, 3]
 
 
-def test_a_call_that_the_runtime_refuses_is_one_sentence(chat_folder):
+def test_a_call_that_the_runtime_refuses_is_one_sentence(node, chat_folder):
     script = f"const {{ startRuntime }} = await import('{PACKAGE}/dist/node/runtime.js');"
     script += """
     const { open } = await startRuntime(1);
@@ -336,7 +339,9 @@ def test_a_call_that_the_runtime_refuses_is_one_sentence(chat_folder):
 # --- conversations and streams -------------------------------------------------------------------
 
 
-def test_a_conversation_that_keeps_the_cache_gives_the_answers_of_one_that_does_not(chat_folder):
+def test_a_conversation_that_keeps_the_cache_gives_the_answers_of_one_that_does_not(
+    node, chat_folder
+):
     script = """
     const options = { threads: 1 };
     const chat = (await load(given, options)).chat({ maxNewTokens: 6 });
@@ -353,7 +358,7 @@ def test_a_conversation_that_keeps_the_cache_gives_the_answers_of_one_that_does_
     assert node(script, str(chat_folder)) == [2, 2, 2]
 
 
-def test_a_stream_releases_the_text_token_by_token(chat_folder):
+def test_a_stream_releases_the_text_token_by_token(node, chat_folder):
     script = """
     const pair = await load(given, { threads: 1 });
     const stream = pair.stream("Hello!", { maxNewTokens: 30, draft: "model", gamma: 3 });
@@ -367,7 +372,7 @@ def test_a_stream_releases_the_text_token_by_token(chat_folder):
     assert node(script, str(chat_folder)) == [True, True, True]
 
 
-def test_a_callers_own_drafter_changes_no_text(chat_folder):
+def test_a_callers_own_drafter_changes_no_text(node, chat_folder):
     script = """
     const pair = await load(given, { threads: 1 });
     const options = { maxNewTokens: 40 };
@@ -378,7 +383,7 @@ def test_a_callers_own_drafter_changes_no_text(chat_folder):
     assert node(script, str(chat_folder)) == [True, "own"]
 
 
-def test_a_second_text_waits_and_a_stream_that_is_left_frees_the_pair(chat_folder):
+def test_a_second_text_waits_and_a_stream_that_is_left_frees_the_pair(node, chat_folder):
     script = """
     const pair = await load(given, { threads: 1 });
     const stream = pair.stream("Hello!");
@@ -396,7 +401,7 @@ def test_a_second_text_waits_and_a_stream_that_is_left_frees_the_pair(chat_folde
     assert disposed.startswith("DisposedError: ")
 
 
-def test_a_signal_ends_loading_and_generation(chat_folder):
+def test_a_signal_ends_loading_and_generation(node, chat_folder):
     script = """
     results.push(await fails(() => load(given, { signal: AbortSignal.abort() })));
     const pair = await load(given, { threads: 1 });
@@ -413,7 +418,7 @@ def test_a_signal_ends_loading_and_generation(chat_folder):
     assert tokens == 3
 
 
-def test_progress_reaches_all_bytes_that_are_needed(chat_folder):
+def test_progress_reaches_all_bytes_that_are_needed(node, chat_folder):
     script = """
     const seen = [];
     await load(given, { threads: 1, targetFormat: "int8", onProgress: (one) => seen.push(one) });
@@ -428,7 +433,7 @@ def test_progress_reaches_all_bytes_that_are_needed(chat_folder):
 # --- interfaces that people already code against -------------------------------------------------
 
 
-def test_the_ai_sdks_model_gives_edgespecs_text(chat_folder):
+def test_the_ai_sdks_model_gives_edgespecs_text(node, chat_folder):
     ours = edgespec.load(chat_folder, threads=1).generate(
         HELLO, max_new_tokens=20, temperature=0.9, seed=4
     )
@@ -446,7 +451,7 @@ def test_the_ai_sdks_model_gives_edgespecs_text(chat_folder):
     assert found == [ours.text, ours.text, ours.prompt_tokens, len(ours.token_ids)]
 
 
-def test_a_session_of_the_prompt_api_is_a_conversation(chat_folder):
+def test_a_session_of_the_prompt_api_is_a_conversation(node, chat_folder):
     script = """
     const pair = await load(given, { threads: 1 });
     const options = { maxNewTokens: 12 };
@@ -461,7 +466,7 @@ def test_a_session_of_the_prompt_api_is_a_conversation(chat_folder):
     assert node(script, str(chat_folder)) == [True, True]
 
 
-def test_a_translator_gives_edgespecs_translation(pair, pair_folder):
+def test_a_translator_gives_edgespecs_translation(node, pair, pair_folder):
     script = """
     const languages = { sourceLanguage: "en", targetLanguage: "de" };
     const Translator = translatorApi((watch) => load(given[0], watch), languages);
@@ -479,7 +484,9 @@ def copy_of(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "pair"))
 
 
-def test_row_invariance_is_measured_once_and_kept_beside_edgespecs_own(chat_folder, tmp_path):
+def test_row_invariance_is_measured_once_and_kept_beside_edgespecs_own(
+    generated, chat_folder, tmp_path
+):
     folder = copy_of(chat_folder, tmp_path)
     (folder / "row_invariance.json").unlink(missing_ok=True)
     (first,) = generated(folder, ("Hello!", {"maxNewTokens": 5}))
@@ -493,7 +500,7 @@ def test_row_invariance_is_measured_once_and_kept_beside_edgespecs_own(chat_fold
     assert machines < {entry["row_invariance"]["machine"] for entry in after}
 
 
-def test_a_target_that_is_not_row_invariant_does_not_verify(chat_folder, tmp_path):
+def test_a_target_that_is_not_row_invariant_does_not_verify(node, generated, chat_folder, tmp_path):
     folder = copy_of(chat_folder, tmp_path)
     (folder / "row_invariance.json").unlink(missing_ok=True)
     generated(folder, ("Hello!", {"maxNewTokens": 1}))
@@ -540,7 +547,7 @@ def test_a_target_that_is_not_row_invariant_does_not_verify(chat_folder, tmp_pat
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_mistake_is_one_sentence(chat_folder, prompt, options, message):
+def test_a_mistake_is_one_sentence(node, chat_folder, prompt, options, message):
     script = """
     const pair = await load(given[0], { threads: 1 });
     results.push(await fails(() => pair.generate(given[1], given[2])));
@@ -583,7 +590,7 @@ def cut(file: Path) -> None:
         *("cut", "cut graph", "no weights"),
     ],
 )
-def test_a_damaged_pair_is_refused(chat_folder, tmp_path, damage, message):
+def test_a_damaged_pair_is_refused(node, chat_folder, tmp_path, damage, message):
     folder = copy_of(chat_folder, tmp_path)
     damage(folder)
     (found,) = node("results.push(await fails(() => load(given)));", str(folder))
@@ -595,7 +602,9 @@ def test_a_damaged_pair_is_refused(chat_folder, tmp_path, damage, message):
     ("version", "way_out"),
     [(FORMAT_VERSION + 1, "update edgespec"), (FORMAT_VERSION - 1, "export the pair again")],
 )
-def test_a_folder_of_another_format_says_who_is_too_old(chat_folder, tmp_path, version, way_out):
+def test_a_folder_of_another_format_says_who_is_too_old(
+    node, chat_folder, tmp_path, version, way_out
+):
     folder = copy_of(chat_folder, tmp_path)
     change_manifest(folder, version=version)
     (found,) = node("results.push(await fails(() => load(given)));", str(folder))
@@ -605,7 +614,7 @@ def test_a_folder_of_another_format_says_who_is_too_old(chat_folder, tmp_path, v
     )
 
 
-def test_a_speech_model_is_refused(chat_folder, tmp_path):
+def test_a_speech_model_is_refused(node, chat_folder, tmp_path):
     folder = copy_of(chat_folder, tmp_path)
     manifest = read_manifest(folder)
     speech = replace(manifest, target=replace(manifest.target, family="whisper"))
@@ -617,7 +626,7 @@ def test_a_speech_model_is_refused(chat_folder, tmp_path):
     )
 
 
-def test_a_model_with_recurrent_layers_is_refused(chat_folder, tmp_path):
+def test_a_model_with_recurrent_layers_is_refused(node, chat_folder, tmp_path):
     folder = copy_of(chat_folder, tmp_path)
     manifest = read_manifest(folder)
     recurrent = replace(manifest, draft=replace(manifest.draft, family="qwen3_5"))
@@ -637,7 +646,7 @@ def test_a_model_with_recurrent_layers_is_refused(chat_folder, tmp_path):
     ],
     ids=str,
 )
-def test_an_option_that_is_out_of_range_is_refused(chat_folder, loading, message):
+def test_an_option_that_is_out_of_range_is_refused(node, chat_folder, loading, message):
     script = "results.push(await fails(() => load(given[0], given[1])));"
     (found,) = node(script, [str(chat_folder), loading])
     assert found.startswith(message)

@@ -1,7 +1,9 @@
 """Claim: in every number format that kernels run, texts that share calls are those made alone.
 
 Random decoder-only and encoder-decoder models, in each format of weights and of the cache: 100
-prompts of mixed lengths in batches of 2, 4, 8 and 16, greedy and sampled, with a draft model.
+prompts of mixed lengths in batches of 2, 4, 8 and 16, greedy and sampled, with a draft model. By
+default each format has every way to generate with one size of batches, the next format with
+another one; EDGESPEC_DEEP=1 has all.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy, write_small_llama, write_t5
+from depth import by_turns
 from edgespec.device.kernels import installed_kernels
 from edgespec_export.export_pair import export_pair
 from edgespec_export.quantization.formats import FORMATS
@@ -23,6 +26,12 @@ SIZE = 272
 RUN_BY_KERNELS = [name for name, each in FORMATS.items() if each.run_by_kernels]
 VARIANTS = [*RUN_BY_KERNELS, "int8-cache-fp16", "int8-cache-int8"]
 AT_ONCE = (2, 4, 8, 16)
+WAYS = (
+    {"max_new_tokens": 12},  # calls return tokens, not logits
+    {"max_new_tokens": 8, "logprobs": True},
+    {"max_new_tokens": 8, "temperature": 0.9, "top_p": 0.9, "seed": 1, "logprobs": True},
+)
+CASES = [(number, options) for number in range(len(AT_ONCE)) for options in WAYS]
 
 
 def write_llama(folder: Path) -> Path:
@@ -60,17 +69,11 @@ def test_texts_in_batches_are_those_made_alone(folder, variant):
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 40, size=100)
     prompts = [[int(token) for token in generator.integers(3, SIZE, size=n)] for n in lengths]
-    ways = (
-        {"max_new_tokens": 12},  # calls return tokens, not logits
-        {"max_new_tokens": 8, "logprobs": True},
-        {"max_new_tokens": 8, "temperature": 0.9, "top_p": 0.9, "seed": 1, "logprobs": True},
-    )
-    for number, texts in enumerate(AT_ONCE):
-        for options in ways:
-            some = prompts[number :: len(AT_ONCE)]
-            together = pair.generate_many(some, texts=texts, **options)
-            for index, result in enumerate(together):
-                own = options | ({"seed": 1 + index} if "seed" in options else {})
-                alone = pair.generate(some[index], **own)
-                assert result.token_ids == alone.token_ids
-                assert result.logprobs == alone.logprobs
+    for number, options in by_turns(CASES, VARIANTS.index(variant), len(AT_ONCE)):
+        some = prompts[number :: len(AT_ONCE)]
+        together = pair.generate_many(some, texts=AT_ONCE[number], **options)
+        for index, result in enumerate(together):
+            own = options | ({"seed": 1 + index} if "seed" in options else {})
+            alone = pair.generate(some[index], **own)
+            assert result.token_ids == alone.token_ids
+            assert result.logprobs == alone.logprobs
