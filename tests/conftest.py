@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,10 @@ from edgespec_export.export_pair import export_pair
 pytest_plugins = ["distill_fixtures"]
 
 MODELS = Path(__file__).parents[1] / "models"
+
+# JAX compiles for its tests without optimization: compiling is most of their time.
+FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
 # How long an example takes says nothing on a shared machine.
 hypothesis.settings.register_profile("edgespec", deadline=None)

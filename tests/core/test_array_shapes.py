@@ -36,7 +36,7 @@ def test_every_call_of_the_core_has_the_stated_shapes():
             f"--jaxtyping-packages={','.join(CHECKED)}",
             "-k",
             "test_distribution or test_alternating or test_vocabulary_map or common_token"
-            " or (close-token and not with_an_eagle_head and not ends_with_a_candidate)",
+            " or (disjoint-token and not with_an_eagle_head and not ends_with_a_candidate)",
             *(str(TESTS / file) for file in files),
         ],
         capture_output=True,
