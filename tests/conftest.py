@@ -31,9 +31,13 @@ hypothesis.settings.register_profile("edgespec", deadline=None)
 hypothesis.settings.load_profile("edgespec")
 
 
+def pytest_sessionstart() -> None:
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Modules and tests stay: the garbage collector need not look through them again and again."""
-    gc.collect()
+    gc.enable()
     gc.freeze()
 
 

@@ -161,7 +161,7 @@ def answers_in(out: Path) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_an_actor_that_is_killed_loses_and_repeats_no_line(tiny_folder, tmp_path):
-    count = 600
+    count = 240
     source, out = requests(tmp_path, count), tmp_path / "out.jsonl"
     texts = without_ray(tiny_folder, source, tmp_path / "here.jsonl")
     process = started("batch", tiny_folder, source, "-o", out, *SEEDED, *ON_RAY, "--texts", 1)
@@ -177,7 +177,7 @@ def test_an_actor_that_is_killed_loses_and_repeats_no_line(tiny_folder, tmp_path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_batch_on_ray_that_is_killed_continues_without_ray(tiny_folder, tmp_path):
-    count = 600
+    count = 240
     source, out = requests(tmp_path, count), tmp_path / "out.jsonl"
     process = started("batch", tiny_folder, source, "-o", out, *SEEDED, *ON_RAY, "--texts", 1)
     wait_until(lambda: answers_in(out) > 0, process)

@@ -3,9 +3,9 @@
 200 prompts on the shipped pair in float32, greedy and sampled, token rule and block rule: three of
 these four with a third of the prompts each, with EDGESPEC_DEEP=1 all with all. Every round of both
 is compared: the drafted tokens, how many were evaluated and accepted, the emitted tokens. Where
-they differ, the round's narrowest decision is printed and must be a near-tie: closer than the logits of
-two float32 implementations agree. One compilation serves all prompts, and each call reuses the
-cache buffers of the call before.
+they differ, the round's narrowest decision is printed and must be a near-tie: closer than the
+logits of two float32 implementations agree. One compilation serves all prompts, and each call
+reuses the cache buffers of the call before.
 """
 
 import math

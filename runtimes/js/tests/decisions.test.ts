@@ -106,9 +106,10 @@ function decision(seed: number): number[] {
   return [...tokens, result.accepted, draws.categorical(result.next, result.accepted)];
 }
 
-/** Float32 [vocabulary], 0 to 8 in steps of 1/8. */
+/** Float32 [vocabulary], 0 to 8 in steps of 1/8: 6 bits of a hash each. */
 function logits(numbers: Seeded): Float32Array {
-  return Float32Array.from({ length: recorded.vocabulary }, () => Math.floor(numbers.uniform() * 64) / 8);
+  const key = Math.floor(numbers.uniform() * 2 ** 32);
+  return Float32Array.from({ length: recorded.vocabulary }, (_, token) => (mixed(token, key, key) >>> 26) / 8);
 }
 
 /** Logits of a target that a draft often agrees with: two thirds of the draft's, a third others. */

@@ -2,8 +2,8 @@
 
     python runtimes/js/tests/record_decisions.py > runtimes/js/tests/decisions.json
 
-Everything follows from the seeds: logits are made of `Seeded` numbers, so the record holds seeds,
-options and results only. Logits are multiples of 1/8, which every language reads alike.
+Everything follows from the seeds: each row of logits is made of one `Seeded` number, so the record
+holds seeds, options and results only. Logits are multiples of 1/8, which every language reads alike.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Numbers(Seeded):
     """Random numbers that the tests use for more than draws."""
 
     def logits(self) -> np.ndarray:
-        """Float32 [VOCABULARY], 0 to 8 in steps of 1/8."""
-        steps = [int(self._uniform() * 64) for _ in range(VOCABULARY)]
-        return np.array(steps, np.float32) / 8
+        """Float32 [VOCABULARY], 0 to 8 in steps of 1/8: 6 bits of a hash each."""
+        key = int(self._uniform() * 2**32)
+        return (mixed(range(VOCABULARY), key, key) >> 26).astype(np.float32) / 8
 
 
 def near(logits: np.ndarray, numbers: Numbers) -> np.ndarray:
