@@ -3,7 +3,7 @@
     python runtimes/js/tests/record_decisions.py > runtimes/js/tests/decisions.json
 
 Everything follows from the seeds: each row of logits is made of one `Seeded` number, so the record
-holds seeds, options and results only. Logits are multiples of 1/8, which every language reads alike.
+holds seeds, options and results only. Logits are multiples of 1/8: every language reads them alike.
 """
 
 from __future__ import annotations
