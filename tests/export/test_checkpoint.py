@@ -128,6 +128,14 @@ def test_more_layers_than_tensors_are_refused_before_any_loop(tmp_path, write_mo
     assert f"{len(open_weights(folder).names())} tensors" in said
 
 
+@pytest.mark.parametrize("change", [{"num_experts": 10**7}, {"encoder": {"num_layers": 10**7}}])
+def test_more_experts_or_layers_of_a_part_than_tensors_are_refused(tmp_path, change):
+    folder = write_llama(tmp_path / "target")
+    config = json.loads((folder / "config.json").read_text())
+    write(folder, "config.json", {**config, **change})
+    assert "= 10000000, and the checkpoint has " in message_of(folder)
+
+
 # --- drafts with a reduced vocabulary ------------------------------------------------------------
 
 

@@ -47,7 +47,10 @@ _log = logging.getLogger("edgespec")
 WINDOW_POSITIONS = 1500  # of a Whisper: a window of 30 s in steps of 20 ms
 _TORCH = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 # Config keys that count layers, by the names of all families.
-_LAYER_COUNTS = ("num_hidden_layers", "num_layers", "num_decoder_layers", "n_layer")
+_LAYER_COUNTS = {
+    *("num_hidden_layers", "num_layers", "num_decoder_layers", "n_layer"),
+    *("num_experts", "num_local_experts"),
+}
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def open_weights(folder: Path) -> Weights:
 
 
 def _check_layer_counts(checkpoint: Checkpoint) -> None:
-    """Refuses more layers than tensors, before any loop over the layers."""
+    """Refuses more layers or experts than tensors, before any loop over them."""
     tensors = len(checkpoint.weights.names())
     for key, count in _layer_counts(checkpoint.config):
         if count > tensors:
@@ -133,7 +136,7 @@ def _check_layer_counts(checkpoint: Checkpoint) -> None:
 
 
 def _layer_counts(config: JsonObject) -> Iterator[tuple[str, int]]:
-    """The numbers of layers in a config, and in the configs of a model's parts within it."""
+    """The numbers of layers and of experts in a config, and in those of its parts."""
     for key, value in config.items():
         if isinstance(value, dict):
             yield from _layer_counts(value)

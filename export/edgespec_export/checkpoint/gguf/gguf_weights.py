@@ -73,7 +73,8 @@ class GgufWeights:
         """
         stored = self._stored_name(name)
         if name in self._experts:
-            return self._values(stored, self._experts[name], self._experts[name] + 1)[0]
+            expert: Tensor = self._values(stored, self._experts[name], self._experts[name] + 1)[0]
+            return expert
         values = self._values(stored, 0, self._header.tensors[stored].shape[0])
         if self._architecture.norms_with_one and name.endswith("norm.weight"):
             return values.astype(np.float32) - np.float32(1)
