@@ -41,6 +41,7 @@ __all__ = [
     "TRANSITION",
     "Buffer",
     "LayerShape",
+    "StateShape",
     "cache_buffers",
     "cross_names",
     "layer_buffers",
@@ -182,6 +183,19 @@ class LayerShape:
 
     kv_heads: int
     head_size: int
+
+
+@dataclass(frozen=True)
+class StateShape:
+    """What a recurrent layer keeps.
+
+    Attributes:
+        state: numbers of its state.
+        row: numbers of a recent position.
+    """
+
+    state: int
+    row: int
 
 
 @dataclass(frozen=True)

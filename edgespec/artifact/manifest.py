@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.generation_defaults import GenerationDefaults
-from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, LayerShape
+from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, LayerShape, StateShape
 from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
 from edgespec.artifact.row_invariance import Distance, RowInvariance
@@ -65,6 +65,7 @@ LIMITS = {
     "head_size": 65_536,
     "capacity": 10**9,
 }
+MOST_NUMBERS = 10**9  # of a recurrent layer's state
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ class Exported:
             EAGLE head, a block draft or one with its target's encoder reads; 0 for others.
         input_vocab_size: tokens that it reads, of a draft that reads more than it may propose: a
             published EAGLE-3 head, with all of its target's. None for others.
+        states: what each recurrent layer keeps.
     """
 
     family: str
@@ -153,6 +155,7 @@ class Exported:
     features: int = 0
     input_vocab_size: int | None = None
     layer_shapes: tuple[LayerShape, ...] = ()
+    states: tuple[StateShape, ...] = ()
 
     @property
     def cache_shapes(self) -> tuple[LayerShape, ...]:
@@ -337,6 +340,11 @@ def _check_model(model: Exported) -> None:
                 raise ValueError(
                     f"{name} of a layer is {shortened(value)}, not 1 to {LIMITS[name]}"
                 )
+    for kept in model.states:
+        if not (1 <= kept.state <= MOST_NUMBERS and 1 <= kept.row <= MOST_NUMBERS):
+            raise ValueError(
+                f"states has {shortened(kept.state)} and {shortened(kept.row)} numbers"
+            )
     if not 0 <= model.features <= LIMITS["vocab_size"]:
         raise ValueError(f"features is {shortened(model.features)}")
     if not model.vocab_size <= model.read_tokens <= LIMITS["vocab_size"]:

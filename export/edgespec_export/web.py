@@ -70,7 +70,7 @@ def check_model(model_type: object) -> None:
         )
     if model_type == "qwen3_5_text":
         raise EdgespecError(
-            "JavaScript does not keep the states of Qwen3.5's layers; export it without --for web"
+            "no browser keeps the states of Qwen3.5's layers; export it without --for web"
         )
 
 

@@ -79,6 +79,7 @@ class ModelWriter:
             features=family.features,
             input_vocab_size=None if reads == family.vocab_size else reads,
             layer_shapes=family.layer_shapes,
+            states=family.states,
         )
 
     def _variants(

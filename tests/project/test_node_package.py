@@ -626,16 +626,6 @@ def test_a_speech_model_is_refused(node, chat_folder, tmp_path):
     )
 
 
-def test_a_model_with_recurrent_layers_is_refused(node, chat_folder, tmp_path):
-    folder = copy_of(chat_folder, tmp_path)
-    manifest = read_manifest(folder)
-    recurrent = replace(manifest, draft=replace(manifest.draft, family="qwen3_5"))
-    write_manifest(recurrent, folder)
-    (found,) = node("results.push(await fails(() => load(given)));", str(folder))
-    assert found.startswith(f"RecurrentPairError: {folder} has a model with recurrent layers")
-    assert "use Python" in found
-
-
 @pytest.mark.parametrize(
     ("loading", "message"),
     [

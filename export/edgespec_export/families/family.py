@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from edgespec.artifact import graph_io
-from edgespec.artifact.graph_io import LayerShape
+from edgespec.artifact.graph_io import LayerShape, StateShape
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.attention import Attention
@@ -152,6 +152,11 @@ class Family(ABC):
     @property
     def layer_shapes(self) -> tuple[LayerShape, ...]:
         """The shape of each layer of the cache, where they differ."""
+        return ()
+
+    @property
+    def states(self) -> tuple[StateShape, ...]:
+        """What each recurrent layer keeps."""
         return ()
 
     @property

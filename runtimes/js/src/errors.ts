@@ -94,13 +94,13 @@ export class SpeechPairError extends EdgespecError {
   }
 }
 
-/** A model of the pair has recurrent layers, whose states only Python keeps. */
+/** A model of the pair has recurrent layers, whose states no browser keeps yet. */
 export class RecurrentPairError extends EdgespecError {
   override readonly name: string = "RecurrentPairError";
 
   constructor(folder: string, family: string) {
     super(
-      `${folder} has a model with recurrent layers (${shortened(family)}), which JavaScript does not run; use Python: edgespec generate`,
+      `${folder} has a model with recurrent layers (${shortened(family)}), which browsers do not run; use Node.js or Python`,
     );
   }
 }

@@ -8,11 +8,13 @@ of a text the three are the same, which is plain rotary positions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from edgespec.artifact.graph_io import StateShape
 from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.attention.attention import PositionEncoding
 from edgespec_export.components.attention.heads import HeadNorms, Heads
 from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.blocks.feed_forward import Gate
@@ -20,7 +22,7 @@ from edgespec_export.components.blocks.gated_delta import DeltaHeads, GatedDelta
 from edgespec_export.components.blocks.self_attention import GatedAttention, SelfAttention
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import RmsNorm
-from edgespec_export.components.positions import Angles, Positions, Rotary
+from edgespec_export.components.positions import Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.qwen35.stored_weights import StoredWeights
@@ -153,6 +155,10 @@ class Qwen35(DecoderOnly):
         return DELTA in self.kinds
 
     @property
+    def states(self) -> tuple[StateShape, ...]:
+        return (StateShape(self.delta.state, self.delta.row),) * self.kinds.count(DELTA)
+
+    @property
     def cache_layers(self) -> int:
         return self.kinds.count(ATTENTION)
 
@@ -160,7 +166,7 @@ class Qwen35(DecoderOnly):
     def last_norm(self) -> RmsNorm:
         return self._norm("model.norm")
 
-    def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
+    def encodings(self, g: Graph, positions: Positions) -> Sequence[PositionEncoding]:
         return [self.rotary.emit(g, positions)] * self.layers
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -9,6 +9,7 @@ import { Cache } from "./cache.js";
 import { FeatureMemory } from "./feature-memory.js";
 import { type Exported, type Manifest, type Variant, variantFiles } from "./manifest.js";
 import { type CachedPosition, callEnd, planPrefill, reusableLength } from "./prefill.js";
+import type { RecurrentStates, Step } from "./recurrent-states.js";
 
 const DUMMY_TOKEN = 0n;
 const SPARE_POSITIONS = 1; // of the cache, which a call may overwrite after its own: docs/reference/folder-format.md
@@ -56,6 +57,7 @@ export class GraphModel implements Model {
   #cached: CachedPosition[] = [];
   #cross: Readonly<Record<string, Tensor>> = {};
   #encoderStates: Tensor | null = null;
+  #recurrent: RecurrentStates | null = null;
 
   constructor(host: Host, exported: Exported, variant: Variant, sessions: Sessions, calls: Calls) {
     this.host = host;
@@ -91,6 +93,7 @@ export class GraphModel implements Model {
       throw new ModelError(`cannot rewind to ${length} from ${this.length} positions`);
     }
     this.#cached.length = length;
+    this.#recurrent?.rewind(length);
   }
 
   async prefill(prompt: readonly number[], assistantSpans: readonly Range[] | null = null): Promise<number> {
@@ -130,6 +133,8 @@ export class GraphModel implements Model {
     for (const tensor of this.#logits.values()) tensor.dispose();
     this.#logits.clear();
     this.#cache.dispose();
+    this.#recurrent?.dispose();
+    this.#recurrent = null;
     this.#disposeCross();
   }
 
@@ -199,6 +204,7 @@ export class GraphModel implements Model {
   /** One call: its logits, one row for each token, or one row at all in a prefill. */
   async #run(tokens: readonly number[], prefill: boolean): Promise<Float32Array> {
     const rows = Math.max(tokens.length, this.#calls.minRows);
+    const step = await this.#step(rows, tokens.length);
     const states = await this.states(tokens.length);
     return this.timed(async () => {
       await this.#cache.reserve(this.length, this.length + rows + SPARE_POSITIONS);
@@ -207,17 +213,30 @@ export class GraphModel implements Model {
         tokens: this.#int64(tokens, rows),
         past_length: this.#int64([this.length]),
         skip: this.#int64([prefill ? rows - 1 : 0]),
+        ...(step && { state_steps: this.#int64([0, 0, 0, 0, step.source.length, step.kept], 6, [1, 6]) }),
       };
       const feeds: Record<string, Tensor> = { ...this.#cross, ...ofCall };
       const fetches: Record<string, Tensor | null> = { logits: this.#logitsOf(prefill ? 1 : rows) };
       for (const name of this.stateNames()) fetches[name] = null;
       this.#cache.bind(feeds, fetches);
+      if (step) this.#recurrent!.begin(step, feeds, fetches);
       const outputs = await this.sessions.decoder!.run(feeds, fetches);
+      if (step) this.#recurrent!.end(step);
       for (const tensor of Object.values(ofCall)) tensor.dispose();
       await this.#cache.take(outputs);
       await this.storeStates(outputs, tokens.length);
       return (await outputs.logits!.getData(true)) as Float32Array;
     });
+  }
+
+  /** How a call takes the states of recurrent layers; null without such. */
+  async #step(rows: number, count: number): Promise<Step | null> {
+    const { states } = this.#exported;
+    if (!states?.length) return null;
+    this.#recurrent ??= new (await import("./recurrent-states.js")).RecurrentStates(this.host, states);
+    return this.#recurrent.restored(this.#cached, this.#calls.maxRows ?? 1, rows, count, (tokens) =>
+      this.#run(tokens, true),
+    );
   }
 
   /** Where a call's logits go, float32 [rows, vocabulary], until the next one; null: wherever the host puts them. */
@@ -230,10 +249,10 @@ export class GraphModel implements Model {
     return made;
   }
 
-  #int64(numbers: readonly number[], count = numbers.length): Tensor {
+  #int64(numbers: readonly number[], count = numbers.length, dims = [count]): Tensor {
     const data = new BigInt64Array(count).fill(DUMMY_TOKEN);
     for (const [index, number] of numbers.entries()) data[index] = BigInt(number);
-    return this.host.tensor("int64", data, [count]);
+    return this.host.tensor("int64", data, dims);
   }
 
   #checkPrompt(prompt: readonly number[]): void {

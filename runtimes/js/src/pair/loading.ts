@@ -25,7 +25,6 @@ import { RoundClock } from "./round-clock.js";
 import { TextCodec } from "./tokenizer.js";
 
 const SPEECH = "whisper"; // the family of speech models
-const RECURRENT = "qwen3_5"; // the family whose layers keep states
 const EAGLE = "eagle"; // the family of EAGLE heads
 const SHARED_ENCODER = "shared_encoder"; // the family of drafts that read their target's encoder
 // Families of drafts that only Python runs.
@@ -53,7 +52,7 @@ export async function openPair(host: Host, folder: Folder, options: LoadOptions 
   const manifest = await readManifest(folder, options.signal);
   if (manifest.target.family === SPEECH) throw new SpeechPairError(folder.name);
   for (const model of [manifest.target, manifest.draft]) {
-    if (model?.family === RECURRENT) throw new RecurrentPairError(folder.name, model.family);
+    if (model?.states?.length && host.provider !== "cpu") throw new RecurrentPairError(folder.name, model.family);
   }
   const choice = chosen(manifest, options);
   await folder.prepare(recordsOf(folder, manifest, filesOf(choice)), options);

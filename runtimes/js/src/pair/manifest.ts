@@ -45,6 +45,14 @@ export interface Exported {
   readonly input_vocab_size?: number | null;
   /** The shape of each layer of the cache, where they differ. */
   readonly layer_shapes?: readonly LayerShape[];
+  /** What each recurrent layer keeps. */
+  readonly states?: readonly StateShape[];
+}
+
+/** Numbers of a recurrent layer's state, and of what it keeps of a position. */
+export interface StateShape {
+  readonly state: number;
+  readonly row: number;
 }
 
 /** The shape of a layer of the cache. */

@@ -22,7 +22,7 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.attention import Attention, PositionEncoding
 from edgespec_export.components.attention.heads import (
     HeadNorms,
     Heads,
@@ -134,7 +134,7 @@ class Qwen35Head(Qwen35):
     def last_norm(self) -> RmsNorm:
         return self._norm("mtp.norm")
 
-    def encodings(self, g: Graph, positions: Positions) -> list[ir.Value]:
+    def encodings(self, g: Graph, positions: Positions) -> Sequence[PositionEncoding]:
         return [first_key_bias(g, positions, self.heads.count)]
 
     def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
