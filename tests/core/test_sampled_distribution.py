@@ -90,7 +90,7 @@ def empirical(pair, process, samples=SAMPLES, **options):
     for seed in range(samples):
         result = pair.generate(
             PROMPT,
-            max_new_tokens=4,
+            max_new_tokens=3,
             ignore_eos=True,
             seed=seed,
             temperature=process.sampling.temperature,
@@ -140,14 +140,14 @@ OTHERS = [(sampling, rule) for sampling in SAMPLINGS for rule in ("coupled", "to
 )
 def test_sampled_text_has_the_targets_distribution(folder, small_pair, sampling, rule):
     process = SAMPLINGS[sampling]
-    counts, accepted = empirical(small_pair, process, rule=rule, gamma=3)
+    counts, accepted = empirical(small_pair, process, rule=rule, gamma=2)
     assert not differs(counts, exact_distribution(folder, process))
     assert accepted > SAMPLES / 4  # speculation did happen
 
 
 def test_prompt_lookup_keeps_the_distribution(folder, small_pair):
     process = SAMPLINGS["min-p 0.2"]
-    counts, _ = empirical(small_pair, process, draft="lookup", gamma=3)
+    counts, _ = empirical(small_pair, process, draft="lookup", gamma=2)
     assert not differs(counts, exact_distribution(folder, process))
 
 
@@ -155,7 +155,7 @@ def test_prompt_lookup_keeps_the_distribution(folder, small_pair):
 def test_a_wrong_rule_is_caught(folder, small_pair, mutant, monkeypatch):
     monkeypatch.setitem(RULES, "token", mutant)
     process = SAMPLINGS["temperature 1"]
-    counts, _ = empirical(small_pair, process, SAMPLES // 4, rule="token", gamma=3)
+    counts, _ = empirical(small_pair, process, SAMPLES // 4, rule="token", gamma=2)
     assert differs(counts, exact_distribution(folder, process))
 
 

@@ -2,7 +2,8 @@
 
 Windows of 7 positions in all layers or some, YaRN trained on 8 positions and queries scaled by
 position; texts of up to 40 tokens, so that most of a text is outside the windows. In each number
-format, with kernels and without. A guard checks that drafts are accepted and rejected.
+format with kernels, and without them in float32 (EDGESPEC_DEEP=1: in each). A guard checks that
+drafts are accepted and rejected.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pytest
 
 import edgespec
 from checkpoints import write_noisy, write_small_llama
+from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH, installed_kernels
@@ -21,6 +23,11 @@ from edgespec_export.export_pair import export_pair
 from gemma3_checkpoints import write_gemma3
 
 FORMATS = ("fp32", "int8", "int4")
+WAYS = [  # with kernels and without: operators of the runtime, and bodies of functions
+    *((name, "1") for name in FORMATS),
+    ("fp32", "0"),
+    *(pytest.param(name, "0", marks=deep) for name in ("int8", "int4")),
+]
 LENGTH = 24
 WINDOW = {"sliding_window": 7}
 YARN = {
@@ -58,8 +65,7 @@ def folder(checkpoints, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("kernels", ["1", "0"])
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize(("format_", "kernels"), WAYS)
 def test_greedy_text_with_a_draft_is_the_targets_own(folder, format_, kernels, monkeypatch):
     monkeypatch.setenv(SWITCH, kernels)
     pair = edgespec.load(folder, target_format=format_, threads=1)
@@ -98,15 +104,13 @@ def change_by_dropped_keys(folder, format_):
     return float(np.abs(np.concatenate(ours) - np.concatenate(expected)).max())
 
 
-@pytest.mark.parametrize("kernels", ["1", "0"])
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize(("format_", "kernels"), WAYS)
 def test_after_a_rewind_no_window_shows_a_dropped_key(folder, format_, kernels, monkeypatch):
     monkeypatch.setenv(SWITCH, kernels)
     assert change_by_dropped_keys(folder, format_) == 0
 
 
-@pytest.mark.parametrize("kernels", ["1", "0"])
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize(("format_", "kernels"), WAYS)
 def test_a_prompt_read_in_pieces_is_one_read_at_once(folder, format_, kernels, monkeypatch):
     monkeypatch.setenv(SWITCH, kernels)
     exported = read_manifest(folder).target
