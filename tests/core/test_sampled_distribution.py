@@ -11,7 +11,8 @@ P(KL ≥ ε) ≤ e^(-nε) · (e ε n / (k - 1))^(k - 1) for k outcomes. So, with
 - a distribution at total variation DETECTABLE (0.06) from the exact one is found (tested);
 - planted mutants of the loop are found (tested).
 
-EDGESPEC_SAMPLES=200000 makes n larger and the detectable distance smaller.
+EDGESPEC_SAMPLES=200000 makes n larger and the detectable distance smaller. By default each rule and
+each way to sample is drawn once; EDGESPEC_DEEP=1 combines all.
 """
 
 from __future__ import annotations
