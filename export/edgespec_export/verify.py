@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -158,13 +158,27 @@ def _cross_difference(projections: Sequence[tuple[Any, Any]], output: Any, model
 
 
 def _cross_projections(decoder: Any) -> Iterator[tuple[Any, Any]]:
-    """What makes the cross-attention's keys and values, in each layer of a T5 or a BART."""
+    """What makes the cross-attention's keys and values, in each layer of a T5, BART or T5Gemma."""
     if hasattr(decoder, "block"):
         attentions = [block.layer[1].EncDecAttention for block in decoder.block]
         yield from ((attention.k, attention.v) for attention in attentions)
     else:
-        attentions = [layer.encoder_attn for layer in decoder.layers]
-        yield from ((attention.k_proj, attention.v_proj) for attention in attentions)
+        attentions = [_attention_to_source(layer) for layer in decoder.layers]
+        yield from ((_keys(attention), attention.v_proj) for attention in attentions)
+
+
+def _attention_to_source(layer: Any) -> Any:
+    """A layer's cross-attention; T5Gemma 2 has it merged with self-attention."""
+    named = (getattr(layer, name, None) for name in ("encoder_attn", "cross_attn"))
+    return next((attention for attention in named if attention is not None), layer.self_attn)
+
+
+def _keys(attention: Any) -> Callable[[Any], Any]:
+    """What makes keys of a source: a product, and in some models a norm of each head."""
+    norm = getattr(attention, "k_norm", None)
+    if norm is None:
+        return lambda states: attention.k_proj(states)
+    return lambda states: norm(attention.k_proj(states).unflatten(-1, (-1, attention.head_dim)))
 
 
 def _masked(

@@ -28,6 +28,7 @@ class MiniCpm(Granite):
 
     family = "minicpm"
     model_types: ClassVar[tuple[str, ...]] = ("minicpm",)
+    transformers_class: ClassVar[str | None] = None
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:

@@ -41,6 +41,8 @@ NORMED_HEAD = "z_loss_weight"  # a key that only configs of Baichuan 2 have
 class OneMatrix(Llama):
     """A Llama whose queries, keys and values are one matrix."""
 
+    transformers_class: ClassVar[str | None] = None
+
     def _attention_block(self, at: str, index: int) -> AttentionBlock:
         block = super()._attention_block(at, index)
         in_proj = Linear.named(
