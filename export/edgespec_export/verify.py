@@ -109,16 +109,24 @@ def differences(
             output = reference(torch.tensor([[*prompt, *text]]), use_cache=False)
             expected = output.logits[0, len(prompt) - 1 :]
         else:
-            output = reference(
-                input_ids=torch.tensor([prompt]),
-                decoder_input_ids=torch.tensor([[pending, *text]]),
-                use_cache=False,
-            )
+            output = _with_source(reference, prompt, [pending, *text])
             expected = _masked(reference, exported, [pending, *text], output.logits[0])
             projections = list(_cross_projections(reference.get_decoder()))
             result[graph_io.ENCODER] = _cross_difference(projections, output, model)
     result[graph_io.DECODER] = _largest_difference(np.concatenate(logits), expected)
     return result
+
+
+def _with_source(reference: Any, source: Sequence[int], text: Sequence[int]) -> Any:
+    """What an encoder-decoder returns. Random tokens may be padding, which some would hide."""
+    source_ids, ids = torch.tensor([source]), torch.tensor([text])
+    return reference(
+        input_ids=source_ids,
+        decoder_input_ids=ids,
+        attention_mask=torch.ones_like(source_ids),
+        decoder_attention_mask=torch.ones_like(ids),
+        use_cache=False,
+    )
 
 
 def _reference(source: Source, exported: manifest.Exported) -> Any:

@@ -49,9 +49,10 @@ def expected(checkpoint):
         return checkpoint[1](**inputs, use_cache=False).logits[0].numpy()
 
 
-def farthest(folder, out, expected):
+def farthest(folder, out, expected, *, formats=("fp32",), verify=False):
     """The largest distance of any logit, from calls of seven rows."""
-    export_pair(str(folder), None, out, target_formats=["fp32", "int8"], measure=False, threads=1)
+    options = {"target_formats": formats, "verify": verify, "measure": False}
+    export_pair(str(folder), None, out, threads=1, **options)
     model = open_model(out, read_manifest(out).target, "fp32", min_rows=2)
     rows = [model.prefill(SOURCE), *TEXT]
     calls = [model.score(rows[at : at + 7]).copy() for at in range(0, len(rows), 7)]
@@ -59,7 +60,8 @@ def farthest(folder, out, expected):
 
 
 def test_every_position_is_that_of_transformers(checkpoint, expected, tmp_path):
-    assert farthest(checkpoint[0], tmp_path / "pair", expected) <= 1e-4
+    written = {"formats": ("fp32", "int8"), "verify": True}
+    assert farthest(checkpoint[0], tmp_path / "pair", expected, **written) <= 1e-4
     pair = edgespec.load(tmp_path / "pair", threads=1, target_format="int8")
     options = {"max_new_tokens": 20, "ignore_eos": True, "temperature": 1.0, "seed": 2}
     alone = pair.generate(SOURCE, draft=False, **options)
