@@ -39,6 +39,7 @@ THETA, ROTATED = 10000.0, 0.25
 SIZE = SIZES["head_dim"]
 PROMPT = [int(token) for token in np.random.default_rng(2).integers(3, 272, size=12)]
 DRAFTED = [9, 250, 14]
+QUICK = {"threads": 1, "measure": False}
 
 
 class Reference:
@@ -111,7 +112,7 @@ def checkpoint(tmp_path_factory):
 def folder(checkpoint, tmp_path_factory):
     out = tmp_path_factory.mktemp("pair") / "pair"
     source, formats = str(checkpoint[0]), ("fp32",)
-    export_pair(source, source, out, target_formats=formats, draft_formats=formats, threads=1)
+    export_pair(source, source, out, target_formats=formats, draft_formats=formats, **QUICK)
     return out
 
 
@@ -119,7 +120,7 @@ def folder(checkpoint, tmp_path_factory):
 def int8_folder(checkpoint, tmp_path_factory):
     out = tmp_path_factory.mktemp("pair") / "pair"
     source, formats = str(checkpoint[0]), ("int8",)
-    export_pair(source, source, out, target_formats=formats, draft_formats=formats, threads=1)
+    export_pair(source, source, out, target_formats=formats, draft_formats=formats, **QUICK)
     return out
 
 

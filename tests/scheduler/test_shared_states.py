@@ -46,6 +46,7 @@ def folder(tmp_path_factory):
         target_formats=formats,
         draft_formats=formats,
         cache_formats=caches,
+        measure=False,
         threads=1,
     )
     return out
