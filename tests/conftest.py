@@ -6,7 +6,7 @@ import gc
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import hypothesis
@@ -31,14 +31,15 @@ hypothesis.settings.register_profile("edgespec", deadline=None)
 hypothesis.settings.load_profile("edgespec")
 
 
-def pytest_sessionstart() -> None:
-    gc.disable()
-
-
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Modules and tests stay: the garbage collector need not look through them again and again."""
-    gc.enable()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
