@@ -85,15 +85,13 @@ def tiny_checkpoints(tmp_path_factory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def tiny_folder(tiny_checkpoints, made_once) -> Path:
+def tiny_folder(tiny_checkpoints, tmp_path_factory) -> Path:
     """The tiny pair, exported. Read only: copy it to change it."""
-
-    def make(folder: Path) -> None:
-        target, draft = tiny_checkpoints
-        export_pair(str(target), str(draft), folder, threads=1)
-        edgespec.load(folder)
-
-    return made_once("tiny-pair", make)
+    target, draft = tiny_checkpoints
+    folder = tmp_path_factory.mktemp("tiny") / "pair"
+    export_pair(str(target), str(draft), folder, threads=1)
+    edgespec.load(folder)  # so that there is a result for the usual number of threads too
+    return folder
 
 
 @pytest.fixture(scope="session")
