@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.families.config_keys import class_keys
 
-__all__ = ["ACTIVATIONS", "Config"]
+__all__ = ["ACTIVATIONS", "Config", "with_newer_keys"]
 
 # Read by transformers or written by it into any config; none changes what a model computes. (How
 # weights are quantized is looked at with the weights.)
@@ -38,6 +38,12 @@ ACTIVATIONS = {
 }
 
 logger = logging.getLogger("edgespec")
+
+
+def with_newer_keys(values: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """A config whose older keys have the names of today; a key that states both has today's."""
+    older = {new: values[old] for old, new in names.items() if old in values}
+    return {**older, **{key: value for key, value in values.items() if key not in names}}
 
 
 class Config:

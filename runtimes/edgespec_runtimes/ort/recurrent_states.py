@@ -19,7 +19,6 @@ from edgespec.artifact import graph_io
 from edgespec_runtimes.ort.cache_memory import lazy_zeros
 
 __all__ = [
-    "RecurrentLayer",
     "RecurrentStates",
     "Slot",
     "StateMemory",
@@ -33,27 +32,13 @@ MOST_SLOTS = 5  # of a sequence
 BLOCK = graph_io.MAX_ROWS - 1
 
 
-@dataclass(frozen=True)
-class RecurrentLayer:
-    """What a recurrent layer keeps.
-
-    Attributes:
-        state: numbers of its state.
-        row: numbers of a recent position.
-    """
-
-    number: int
-    state: int
-    row: int
-
-
-def recurrent_layers(session: ort.InferenceSession) -> list[RecurrentLayer]:
+def recurrent_layers(session: ort.InferenceSession) -> list[graph_io.StateShape]:
     """The recurrent layers of a decoder graph; none of most."""
     shapes = {value.name: value.shape for value in session.get_inputs()}
-    layers: list[RecurrentLayer] = []
+    layers: list[graph_io.StateShape] = []
     while (past := graph_io.state_names(len(layers))[0]) in shapes:
         rows, _ = graph_io.recent_rows_names(len(layers))
-        layers.append(RecurrentLayer(len(layers), shapes[past][1], shapes[rows][2]))
+        layers.append(graph_io.StateShape(shapes[past][1], shapes[rows][2]))
     return layers
 
 
@@ -65,7 +50,7 @@ class StateMemory:
         rows: float32 [sequences, RECENT_ROWS, row] for each layer, the inputs of recent positions.
     """
 
-    def __init__(self, layers: Sequence[RecurrentLayer], sequences: int) -> None:
+    def __init__(self, layers: Sequence[graph_io.StateShape], sequences: int) -> None:
         slots, recent = 1 + sequences * MOST_SLOTS, graph_io.RECENT_ROWS
         self.states = [lazy_zeros((slots, layer.state), np.float32) for layer in layers]
         self.rows = [lazy_zeros((sequences, recent, layer.row), np.float32) for layer in layers]

@@ -17,22 +17,18 @@ import onnx_ir as ir
 
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.heads import Heads
-from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
-from edgespec_export.components.blocks.feed_forward import Ungated
-from edgespec_export.components.blocks.self_attention import SelfAttention
-from edgespec_export.components.linear import Linear
+from edgespec_export.components.blocks.block import Block
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.positions import Positions
 from edgespec_export.families.fused_heads import HeadsApart
-from edgespec_export.families.layer_normed.layer_normed import LayerNormed
-from edgespec_export.families.model_config import Config
+from edgespec_export.families.layer_normed.layer_normed import FUSED, LayerNormed
+from edgespec_export.families.model_config import Config, with_newer_keys
 from edgespec_export.families.renamed_tensors import RenamedTensors
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Bloom", "alibi_slopes"]
 
 PREFIX = "transformer."  # published checkpoints have names without it
-FUSED = "query_key_value"
 TRAINED = 2048  # positions of training; ALiBi has no limit
 # Names of keys that older configs have.
 OLDER_NAMES = {
@@ -55,9 +51,7 @@ class Bloom(LayerNormed):
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
-        older = {new: values[old] for old, new in OLDER_NAMES.items() if old in values}
-        newer = {key: value for key, value in values.items() if key not in OLDER_NAMES}
-        config = Config({**older, **newer}, label)
+        config = Config(with_newer_keys(values, OLDER_NAMES), label)
         count, width = config.count("n_head", 8), config.count("hidden_size", 64)
         size = width // count
         if count * size != width:
@@ -86,26 +80,7 @@ class Bloom(LayerNormed):
         return f"{PREFIX}ln_f"
 
     def layer(self, index: int) -> tuple[Block, ...]:
-        at = f"{PREFIX}h.{index}"
-        attention = SelfAttention(index, self.heads)
-        return (
-            AttentionBlock(
-                name=f"{at}.self_attention",
-                norm=self._norm(f"{at}.input_layernorm"),
-                in_proj=Linear.named(
-                    f"{at}.self_attention.{FUSED}", bias=True, widths=attention.widths
-                ),
-                mixer=attention,
-                out_proj=Linear.named(f"{at}.self_attention.dense", bias=True),
-            ),
-            FeedForwardBlock(
-                name=f"{at}.mlp",
-                norm=self._norm(f"{at}.post_attention_layernorm"),
-                in_proj=Linear.named(f"{at}.mlp.dense_h_to_4h", bias=True),
-                activation=Ungated(self.activation),
-                out_proj=Linear.named(f"{at}.mlp.dense_4h_to_h", bias=True),
-            ),
-        )
+        return self._fused_layer(f"{PREFIX}h.{index}", "self_attention", index)
 
     def embedding(
         self, g: Graph, tokens: ir.Value, positions: Positions, number_format: NumberFormat

@@ -10,19 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from edgespec_export.checkpoint.weights import Weights
-from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
-from edgespec_export.components.blocks.feed_forward import Ungated
-from edgespec_export.components.blocks.self_attention import SelfAttention
-from edgespec_export.components.linear import Linear
+from edgespec_export.components.blocks.block import Block
 from edgespec_export.families.fused_heads import HeadsApart
-from edgespec_export.families.layer_normed.layer_normed import HARMLESS, LayerNormedRotary
-from edgespec_export.families.model_config import Config
+from edgespec_export.families.layer_normed.layer_normed import FUSED, HARMLESS, LayerNormedRotary
+from edgespec_export.families.model_config import Config, with_newer_keys
 from edgespec_export.families.renamed_tensors import RenamedTensors
 from edgespec_export.families.rotary.rotary_order import InRotaryOrder, rotary_halves
 
 __all__ = ["GptNeoX"]
 
-FUSED = "query_key_value"
 OLDER_HEAD = "embed_out."  # its name in files that transformers 4 wrote
 # What older configs call the share of a head that is rotated, and the base.
 OLDER_NAMES = {"rotary_pct": "partial_rotary_factor", "rotary_emb_base": "rope_theta"}
@@ -48,9 +44,7 @@ class GptNeoX(LayerNormedRotary):
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
-        older = {new: values[old] for old, new in OLDER_NAMES.items() if old in values}
-        newer = {key: value for key, value in values.items() if key not in OLDER_NAMES}
-        config = Config({**older, **newer}, label)
+        config = Config(with_newer_keys(values, OLDER_NAMES), label)
         fields = cls.rotary_fields_of(config, label)
         heads = fields["heads"]  # each has a key, whatever a config says
         shape = cls(
@@ -76,22 +70,4 @@ class GptNeoX(LayerNormedRotary):
 
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"gpt_neox.layers.{index}"
-        attention = SelfAttention(index, self.heads)
-        return (
-            AttentionBlock(
-                name=f"{at}.attention",
-                norm=self._norm(f"{at}.input_layernorm"),
-                in_proj=Linear.named(
-                    f"{at}.attention.{FUSED}", bias=self.attention_bias, widths=attention.widths
-                ),
-                mixer=attention,
-                out_proj=Linear.named(f"{at}.attention.dense", bias=self.attention_bias),
-            ),
-            FeedForwardBlock(
-                name=f"{at}.mlp",
-                norm=self._norm(f"{at}.post_attention_layernorm"),
-                in_proj=Linear.named(f"{at}.mlp.dense_h_to_4h", bias=True),
-                activation=Ungated(self.activation),
-                out_proj=Linear.named(f"{at}.mlp.dense_4h_to_h", bias=True),
-            ),
-        )
+        return self._fused_layer(at, "attention", index, attention_bias=self.attention_bias)

@@ -12,7 +12,16 @@ from typing import Any
 import onnx_ir as ir
 
 from edgespec_export.components.attention.heads import Heads
-from edgespec_export.components.blocks.block import EmitContext, side_by_side
+from edgespec_export.components.blocks.block import (
+    AttentionBlock,
+    Block,
+    EmitContext,
+    FeedForwardBlock,
+    side_by_side,
+)
+from edgespec_export.components.blocks.feed_forward import Ungated
+from edgespec_export.components.blocks.self_attention import SelfAttention
+from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.layer_norm import LayerNorm
 from edgespec_export.components.positions import Angles, Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
@@ -20,8 +29,9 @@ from edgespec_export.families.model_config import Config
 from edgespec_export.families.rotary.rope import longest_text, partial_rotary, rotated_numbers
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["HARMLESS", "LayerNormed", "LayerNormedRotary"]
+__all__ = ["FUSED", "HARMLESS", "LayerNormed", "LayerNormedRotary"]
 
+FUSED = "query_key_value"  # the matrix of GPT-NeoX's and BLOOM's attention
 HARMLESS = {"intermediate_size"}  # the matrices themselves have it
 
 
@@ -45,6 +55,33 @@ class LayerNormed(DecoderOnly):
 
     def _norm(self, name: str) -> LayerNorm:
         return LayerNorm(f"{name}.weight", f"{name}.bias", self.epsilon)
+
+    def _fused_layer(
+        self, at: str, attention: str, index: int, *, attention_bias: bool = True
+    ) -> tuple[Block, ...]:
+        """A layer with GPT-NeoX's and BLOOM's names.
+
+        Args:
+            at: name of the layer.
+            attention: name of its attention.
+        """
+        mixer, within = SelfAttention(index, self.heads), f"{at}.{attention}"
+        return (
+            AttentionBlock(
+                name=within,
+                norm=self._norm(f"{at}.input_layernorm"),
+                in_proj=Linear.named(f"{within}.{FUSED}", bias=attention_bias, widths=mixer.widths),
+                mixer=mixer,
+                out_proj=Linear.named(f"{within}.dense", bias=attention_bias),
+            ),
+            FeedForwardBlock(
+                name=f"{at}.mlp",
+                norm=self._norm(f"{at}.post_attention_layernorm"),
+                in_proj=Linear.named(f"{at}.mlp.dense_h_to_4h", bias=True),
+                activation=Ungated(self.activation),
+                out_proj=Linear.named(f"{at}.mlp.dense_4h_to_h", bias=True),
+            ),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
