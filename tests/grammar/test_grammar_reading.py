@@ -200,6 +200,7 @@ def test_concurrent_callers_have_their_own_and_one_is_kept(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, if another test imported it
 def test_a_forked_process_does_not_talk_to_its_parent_s(monkeypatch):
     processes = started(monkeypatch)
     edgespec.regex("a")
