@@ -20,6 +20,7 @@ __all__ = [
     "FEATURE_FUSION",
     "FUSED_STATES",
     "HIDDEN",
+    "KEY_POSITIONS",
     "LAYOUTS",
     "LAYOUTS_SINCE",
     "LOGITS",
@@ -28,6 +29,7 @@ __all__ = [
     "OUTPUT_MODE",
     "PAST_LENGTH",
     "RECENT_ROWS",
+    "ROW_POSITIONS",
     "SKIP",
     "SOURCES",
     "SPARE_POSITIONS",
@@ -66,6 +68,11 @@ TOKENS = "tokens"  # int64 [m]: token ids (encoder: the whole source)
 # of sound as its log-mel spectrogram (edgespec/audio/log_mel.py).
 LOG_MEL = "log_mel"
 PAST_LENGTH = "past_length"  # int64 [1]: valid positions in the cache before this call
+# A graph for a device is told positions instead of computing them from PAST_LENGTH, which it lacks:
+# those of the rows of a call, past_length … past_length + m - 1, and those of the cache's buffers,
+# 0 … capacity - 1. int32 [m] and [capacity].
+ROW_POSITIONS = "row_positions"
+KEY_POSITIONS = "key_positions"
 # int64 [n, 3], optional: where the last n rows of a call stand, each as start, position, index. The
 # row sees cache positions start … start + position - 1 and then its own, which is written at index.
 # So a row may be of another text of the same cache, or an alternative to a row of a line

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, LayerShape, StateShape
+from edgespec.artifact.hosts import HOSTS
 from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
 from edgespec.artifact.row_invariance import Distance, RowInvariance
@@ -212,6 +213,7 @@ class Manifest:
         version: of this format.
         generation: the target's own settings for generating text.
         languages: of a translation model that is told them by tokens, else None.
+        host: what the graphs were made for, one of `HOSTS`; None for any machine.
     """
 
     eos_token_ids: tuple[int, ...]
@@ -223,6 +225,7 @@ class Manifest:
     version: int = FORMAT_VERSION
     generation: GenerationDefaults = field(default_factory=GenerationDefaults)
     languages: Languages | None = None
+    host: str | None = None
 
     @property
     def chats(self) -> bool:
@@ -317,6 +320,8 @@ def _manifest(data: Mapping[str, object]) -> Manifest:
     """Raises ValueError where a field is missing, of another type or out of range."""
     fields = {key: value for key, value in data.items() if key != "digest"}
     manifest = parsed(Manifest, fields, "manifest")
+    if manifest.host not in (None, *HOSTS):
+        raise ValueError(f"host is {shortened(manifest.host)}")
     for model in (manifest.target, manifest.draft):
         if model is not None:
             _check_model(model)

@@ -16,8 +16,8 @@ class RowInvariance:
     Attributes:
         is_row_invariant: true if they had, for every number of positions from `min_rows` to
             `max_rows` and with the other rows changed. Only then may the variant be a target.
-        min_rows: the fewest positions a call may hold: 1, or 2 where a call of one position takes
-            another kernel (a single token is then padded, and the cache rewound).
+        min_rows: the fewest positions a call may hold: 1, or more where shorter calls take another
+            kernel (a single token is then padded, and the cache rewound).
         max_rows: the most positions that were measured.
         one_row_difference: largest |difference| of a logit between a call of one position and
             longer calls.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgespec.artifact.hosts import GPU, WEB
 from edgespec.errors import needs_extra
 
 __all__ = ["BUILT_IN", "ExportRequest", "export_request", "run_export"]
@@ -20,7 +21,7 @@ class ExportRequest:
         target, draft: names as `edgespec_export.checkpoint.sources.look_up` takes them.
         target_formats: None leaves the choice between int8 and fp32 to the exporter.
         calibration: "built-in", "none" or a file (`export_pair`).
-        for_web: only what a browser can use (`export_pair`).
+        host: what runs the pair (`export_pair`).
         adapter: of the target; a name like its own.
     """
 
@@ -30,7 +31,7 @@ class ExportRequest:
     draft_formats: tuple[str, ...]
     cache_formats: tuple[str, ...]
     calibration: str = BUILT_IN
-    for_web: bool = False
+    host: str | None = None
     adapter: str | None = None
 
 
@@ -43,19 +44,20 @@ def export_request(
     draft_formats: tuple[str, ...] | None = None,
     cache_formats: tuple[str, ...] | None = None,
     calibration: str = BUILT_IN,
-    for_web: bool = False,
+    host: str | None = None,
     adapter: str | None = None,
 ) -> ExportRequest:
     """A request, with defaults for what was not asked for.
 
     The draft comes from the catalogue. Without a target format, or for the web, a draft is in int8;
-    otherwise in fp32.
+    otherwise, and for a GPU, in fp32.
     """
     from edgespec_export.default_format import DRAFT_FORMATS
 
     if draft is None and not no_draft:
         draft = _draft_from_catalogue(target)
-    usual = DRAFT_FORMATS if target_formats is None or for_web else ("fp32",)
+    chosen = target_formats is None and host != GPU
+    usual = DRAFT_FORMATS if chosen or host == WEB else ("fp32",)
     return ExportRequest(
         target,
         draft,
@@ -63,7 +65,7 @@ def export_request(
         draft_formats or usual,
         cache_formats or ("fp32",),
         calibration,
-        for_web,
+        host,
         adapter,
     )
 
@@ -101,7 +103,7 @@ def run_export(
             draft_formats=request.draft_formats,
             cache_formats=request.cache_formats,
             calibration=request.calibration,
-            for_web=request.for_web,
+            host=request.host,
             verify=verify,
             measure=measure,
             replace=replace,

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgespec.artifact.hosts import GPU, WEB
 from edgespec.artifact.manifest import Manifest
 from edgespec.device.device import Device
 from edgespec.errors import needs_extra
 from edgespec_export.progress import Progress, no_progress
 
 __all__ = ["export_pair"]
+
+DEFAULT_FORMATS = {WEB: ("int8",), GPU: ("fp32",)}
 
 
 def export_pair(
@@ -23,7 +26,7 @@ def export_pair(
     draft_formats: Sequence[str] = ("fp32",),
     cache_formats: Sequence[str] = ("fp32",),
     calibration: str = "built-in",
-    for_web: bool = False,
+    host: str | None = None,
     verify: bool = False,
     measure: bool = True,
     replace: bool = False,
@@ -42,7 +45,8 @@ def export_pair(
             the default of the pair. `target_formats` None: see `default_format`.
         cache_formats: formats of the target's keys and values, for each of its number formats.
         calibration: texts for int4: "built-in", "none", or a file of them (lines of "%%" between).
-        for_web: what a browser can use (`edgespec_export.web`); `target_formats` None is int8.
+        host: what runs the pair: "web", a browser, with `target_formats` None as int8; or "gpu",
+            with None as fp32. None: any machine.
         verify: compare every float32 graph with the original model in transformers.
         measure: measure row invariance, and distances from float32; else the first use does.
         threads: for the measurements; None is the number that the device suggests.
@@ -56,8 +60,8 @@ def export_pair(
         from edgespec_export.requested_formats import RequestedFormats
         from edgespec_export.run_export import ExportRequest, run_export
 
-    if for_web and target_formats is None:
-        target_formats = ("int8",)
+    if host is not None and target_formats is None:
+        target_formats = DEFAULT_FORMATS.get(host)
     request = ExportRequest(
         target=target,
         draft=draft,
@@ -66,7 +70,7 @@ def export_pair(
         formats=RequestedFormats(target_formats, draft_formats, cache_formats),
         calibration=calibration,
         device=Device(threads),
-        for_web=for_web,
+        host=host,
         verify=verify,
         measure=measure,
         replace=replace,

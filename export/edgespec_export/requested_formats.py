@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from edgespec.artifact.hosts import GPU, HOSTS, WEB
 from edgespec.errors import UsageError, shortened
-from edgespec_export import web
+from edgespec_export import gpu, web
 from edgespec_export.components.attention.kv_cache import CACHES
 from edgespec_export.default_format import candidate_formats
 from edgespec_export.quantization.formats import FORMATS
@@ -27,14 +28,19 @@ class RequestedFormats:
     draft: Sequence[str]
     caches: Sequence[str]
 
-    def check(self, for_web: bool) -> None:
-        """Raises UsageError if a format is unknown, a list is empty, or no browser runs them."""
+    def check(self, host: str | None) -> None:
+        """Raises UsageError if a format or host is unknown, a list is empty, or the host runs
+        none of them."""
         target = ("int8", "fp32") if self.target is None else self.target
         _check_known("target format", FORMATS, target)
         _check_known("draft format", FORMATS, self.draft)
         _check_known("cache format", CACHES, self.caches)
-        if for_web:
+        if host == WEB:
             web.check_formats(target, self.draft, self.caches)
+        elif host == GPU:
+            gpu.check_formats(target, self.draft, self.caches)
+        elif host is not None:
+            raise UsageError(f"no host {shortened(host)}; there is: {', '.join(HOSTS)}")
 
     def target_formats(self, float32_bytes: int, measure: bool) -> Sequence[str]:
         """Those of a target of this size; `measure` is whether they may be compared."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import sys
@@ -10,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec import __version__
+from edgespec.artifact.hosts import GPU, WEB
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
 from edgespec.device.device import Device
-from edgespec_export import web
+from edgespec_export import gpu, web
 from edgespec_export.calibration.calibrated import Calibration
 from edgespec_export.calibration.texts import calibration_texts
 from edgespec_export.checkpoint import sources as checkpoint_sources
@@ -43,7 +45,7 @@ class ExportRequest:
     formats: RequestedFormats
     calibration: str
     device: Device
-    for_web: bool
+    host: str | None
     verify: bool
     measure: bool
     replace: bool
@@ -56,7 +58,7 @@ def run_export(request: ExportRequest) -> Manifest:
     Raises:
         UsageError, EdgespecError: as `edgespec_export.export_pair.export_pair`.
     """
-    request.formats.check(request.for_web)
+    request.formats.check(request.host)
     calibration = Calibration(calibration_texts(request.calibration), request.device)
     check_free(request.folder, replace=request.replace)
     if request.verify:
@@ -75,7 +77,7 @@ def run_export(request: ExportRequest) -> Manifest:
         if request.formats.target is None:
             manifest = with_chosen_format(folder, manifest)
         write_manifest(manifest, folder)
-    if request.for_web:
+    if request.host == WEB:
         web.log_sizes(manifest)
     return manifest
 
@@ -83,14 +85,14 @@ def run_export(request: ExportRequest) -> Manifest:
 def _written(
     request: ExportRequest, sources: Sequence[Source], calibration: Calibration, folder: Path
 ) -> Manifest:
-    """Writes the models into `folder`; for the web only those that a browser can hold."""
+    """Writes the models into `folder`; for a host only those that it can run."""
     for role, source in zip(("target", "draft"), sources, strict=False):
         _log.info("%s: %s", role, source.label)
     target, *others = open_checkpoints(sources[0], sources[1] if len(sources) > 1 else None)
     draft = others[0] if others else None
     formats = request.formats
     target_formats = formats.target_formats(target.float32_bytes, request.measure)
-    if request.for_web:
+    if request.host == WEB:
         web.check_model(target.config.get("model_type"))
         sizes = [checkpoint.float32_bytes for checkpoint in (target, *others)]
         web.check_estimate(list(zip(sizes, [target_formats[0], formats.draft[0]], strict=False)))
@@ -98,8 +100,8 @@ def _written(
         folder,
         calibration,
         request.progress,
-        shard_bytes=web.SHARD_BYTES if request.for_web else sys.maxsize,
-        inline=request.for_web,
+        shard_bytes=web.SHARD_BYTES if request.host == WEB else sys.maxsize,
+        host=request.host,
     )
     manifest = write_pair(
         target,
@@ -109,18 +111,20 @@ def _written(
         draft_formats=formats.draft,
         cache_formats=formats.caches,
     )
-    if request.for_web:
+    if request.host == WEB:
         manifest = web.with_limited_capacity(manifest)
         web.check_memory(web.memory(manifest))
-    return manifest
+    elif request.host == GPU:
+        manifest = gpu.with_limited_capacity(manifest)
+    return dataclasses.replace(manifest, host=request.host)
 
 
 def _recipe(sources: Sequence[Source], request: ExportRequest, texts: Sequence[str]) -> str:
     """The inputs of an export as text: the same recipe gives the same bytes."""
     formats = request.formats
     target_formats = formats.target or ["chosen"]
-    web_only = ["web"] if request.for_web else []
-    options = [target_formats, formats.draft, formats.caches, texts, web_only]
+    hosts = [request.host] if request.host else []
+    options = [target_formats, formats.draft, formats.caches, texts, hosts]
     paths = [path for source in sources for path in (source.path, source.adapter) if path]
     files = [stamps(path) for path in paths]
     return json.dumps({"edgespec": __version__, "files": files, "options": options})

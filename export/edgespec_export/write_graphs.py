@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from edgespec.artifact.graph_io import DECODER
+from edgespec.artifact.hosts import GPU, WEB
 from edgespec.artifact.manifest import WEIGHTS
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.weights import Weights
@@ -17,6 +18,7 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import Family
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.passes.device_operators import device_operators
 from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks
 from edgespec_export.passes.inline_functions import inline_functions
 from edgespec_export.progress import Advance
@@ -33,7 +35,7 @@ def write_graphs(
     attentions: Mapping[str, Attention],
     progress: Advance = lambda _: None,
     shard_bytes: int = sys.maxsize,
-    inline: bool = False,
+    host: str | None = None,
 ) -> dict[str, Fusion]:
     """Writes every graph of a model and the weights they share into `folder`.
 
@@ -44,7 +46,7 @@ def write_graphs(
         attentions: the attention of each decoder file, by the file's name.
         progress: called with the bytes of the checkpoint's tensors that were processed.
         shard_bytes: no file of weights becomes larger.
-        inline: replace edgespec's operators by their bodies; nothing is fused then.
+        host: what the graphs are for, see `edgespec.artifact.hosts`; nothing is fused for any.
     """
     models: dict[str, ir.Model] = {}
     decoders = [(DECODER, file, attention) for file, attention in attentions.items()]
@@ -53,10 +55,12 @@ def write_graphs(
     transformed = number_format.transform_checkpoint(family.view(weights), family.residual_stream())
     with WeightFile(folder / WEIGHTS, transformed, progress, shard_bytes) as weight_file:
         for name, file, attention in others + decoders:
-            graph = Graph(name, weight_file)
+            graph = Graph(name, weight_file, is_told_positions=host == GPU)
             family.emit(graph, number_format, attention)
             models[file] = graph.model()
-            if inline:
+            if host == GPU:
+                device_operators(models[file], family.label)
+            elif host == WEB:
                 inline_functions(models[file])
             elif number_format.has_block_operators and graph.blocks:
                 fusions[file] = fuse_blocks(models[file], graph.blocks)

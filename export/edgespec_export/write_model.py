@@ -5,16 +5,24 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.artifact.graph_io import DECODER
+from edgespec.artifact.hosts import GPU
 from edgespec.artifact.manifest import Exported, FusedBlocks, Variant
 from edgespec.artifact.speech_format import write_speech_format
+from edgespec_export import gpu
 from edgespec_export.calibration.calibrated import Calibration, calibrated
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.speech_tokens import speech_format
+from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.attention.choose_attention import attention_for
+from edgespec_export.components.attention.heads import Heads
+from edgespec_export.components.attention.kv_cache import ResidentCache
+from edgespec_export.components.attention.standard_attention import Standard
+from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import Family
 from edgespec_export.families.family import Sound
 from edgespec_export.passes.fuse_blocks import Fusion
@@ -36,14 +44,19 @@ class ModelWriter:
         calibration: for the formats that need one.
         progress: see `edgespec_export.export_pair.export_pair`.
         shard_bytes: no file of weights becomes larger.
-        inline: replace edgespec's operators by their bodies, for runtimes without kernels for them.
+        host: what the graphs are for, see `edgespec.artifact.hosts`.
     """
 
     folder: Path
     calibration: Calibration
     progress: Progress
     shard_bytes: int = sys.maxsize
-    inline: bool = False
+    host: str | None = None
+
+    def check(self, family: Family) -> None:
+        """Raises EdgespecError for a model that has no graph for the host."""
+        if self.host == GPU:
+            gpu.check_family(family)
 
     def write(
         self,
@@ -110,7 +123,7 @@ class ModelWriter:
                 graphs,
                 weights_format,
                 cache,
-                run_by_kernels=number_format.run_by_kernels,
+                run_by_kernels=number_format.run_by_kernels and self.host != GPU,
                 row_cost=number_format.row_cost,
                 blocks=blocks,
             )
@@ -133,22 +146,32 @@ class ModelWriter:
             decoders: the decoder file of each format of the cache.
         """
         done = self.progress(" ".join(relative.parts), checkpoint.float32_bytes)
-        scratch = self.folder / "calibration"
-        with calibrated(
-            weights_format, checkpoint, family, self.calibration, scratch
-        ) as number_format:
+        with self._calibrated(weights_format, checkpoint, family) as number_format:
             return write_graphs(
                 checkpoint.weights,
                 family,
                 self.folder / relative,
                 number_format=number_format,
                 attentions={
-                    file: attention_for(family.heads, cache) for cache, file in decoders.items()
+                    file: self._attention(family.heads, cache) for cache, file in decoders.items()
                 },
                 progress=done,
                 shard_bytes=self.shard_bytes,
-                inline=self.inline,
+                host=self.host,
             )
+
+    def _attention(self, heads: Heads, cache: str) -> Attention:
+        if self.host == GPU:
+            return Standard(ResidentCache())
+        return attention_for(heads, cache)
+
+    def _calibrated(
+        self, weights_format: str, checkpoint: Checkpoint, family: Family
+    ) -> AbstractContextManager[NumberFormat]:
+        if self.host == GPU:
+            return nullcontext(gpu.GPU_FORMATS[weights_format]())
+        scratch = self.folder / "calibration"
+        return calibrated(weights_format, checkpoint, family, self.calibration, scratch)
 
     def _write_speech_format(
         self, checkpoint: Checkpoint, family: Family, sound: Sound, role: str

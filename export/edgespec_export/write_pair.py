@@ -39,6 +39,9 @@ def write_pair(
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
     """
     family, paired = pair_models(target, draft)
+    writer.check(family)
+    if paired is not None:
+        writer.check(paired.family)
     folder = writer.folder
     tokenizer = target.tokenizer.to_str(pretty=True)
     (folder / TOKENIZER).write_text(tokenizer, encoding="utf-8")

@@ -22,7 +22,18 @@ from edgespec.errors import EdgespecError
 from edgespec_runtimes.batch_invariance import Passage, is_batch_invariant
 from edgespec_runtimes.machine import Machine
 
-__all__ = ["CHECK", "LONG", "MEASURED_CAPACITY", "SHORT", "CallPlan", "measure_row_invariance"]
+__all__ = [
+    "CHECK",
+    "LONG",
+    "MEASURED_CAPACITY",
+    "ROUNDS",
+    "SHORT",
+    "CallPlan",
+    "MeasuredCall",
+    "measure_row_invariance",
+    "passages",
+    "scored_in_calls",
+]
 
 # Cached positions before a sequence. Kernels may change with the length of the cache, or treat the
 # end
@@ -124,18 +135,18 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
     generator = np.random.default_rng(1)
     candidate_model = candidate_model_of(model)
     candidates = candidate_model is not None
-    passages: list[Passage] = []
+    measured: list[Passage] = []
     is_row_invariant = one_row_is_equal = True
     one_row_difference = 0.0
     logits_digest = hashlib.sha256()
-    for passage in _passages(model):
-        passages.append(passage)
+    for passage in passages(model, STARTS):
+        measured.append(passage)
         sequence, expected = passage.sequence, passage.logits
         logits_digest.update(expected.tobytes())
         start = model.length
         for walk in plan.walks:
             model.rewind(start)
-            logits = _scored_in_calls(model, sequence, walk, generator)
+            logits = scored_in_calls(model, sequence, walk, generator)
             wanted = expected[: len(logits)]
             equal = bool(np.array_equal(logits, wanted))
             if walk[0] == MeasuredCall(1):
@@ -157,16 +168,16 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
         measured_on=str(machine),
         machine=machine.digest,
         candidates=candidates,
-        texts=is_row_invariant and one_row_is_equal and is_batch_invariant(model, passages),
+        texts=is_row_invariant and one_row_is_equal and is_batch_invariant(model, measured),
         kernels=machine.kernels,
         logits=logits_digest.hexdigest(),
     )
 
 
-def _passages(model: Model) -> Iterator[Passage]:
+def passages(model: Model, starts: Sequence[int]) -> Iterator[Passage]:
     """For each start that fits, a sequence of `MAX_ROWS` tokens whose logits are those of one call.
     The model's cache ends at the start."""
-    starts = [start for start in STARTS if start + POSITIONS_AFTER_START <= model.capacity]
+    starts = [start for start in starts if start + POSITIONS_AFTER_START <= model.capacity]
     if not starts:
         raise EdgespecError(
             f"the cache holds {model.capacity} positions; row-invariance needs "
@@ -191,8 +202,11 @@ def _passages(model: Model) -> Iterator[Passage]:
         yield Passage(prompt, before, sequence, expected)
 
 
-def _scored_in_calls(
-    model: Model, sequence: Sequence[int], walk: Walk, generator: np.random.Generator
+def scored_in_calls(
+    model: Model,
+    sequence: Sequence[int],
+    walk: Sequence[MeasuredCall],
+    generator: np.random.Generator,
 ) -> npt.NDArray[np.float32]:
     """The logits after each token of `sequence` that the calls of `walk` keep."""
     logits: list[npt.NDArray[np.float32]] = []

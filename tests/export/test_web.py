@@ -36,7 +36,7 @@ def exported(tiny_checkpoints, tmp_path):
 
     def exported(name="pair", **options):
         target, draft = map(str, tiny_checkpoints)
-        options = {"for_web": True, "draft_formats": ("int8",), "threads": 1} | options
+        options = {"host": "web", "draft_formats": ("int8",), "threads": 1} | options
         export_pair(target, draft, tmp_path / name, **options)
         return tmp_path / name
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from edgespec.artifact.hosts import HOSTS
 from edgespec.cli.checks import check_cache_formats, check_formats, check_output_folder
 from edgespec.cli.exporting import BUILT_IN
 from edgespec.cli.options import THREADS
@@ -43,9 +44,9 @@ CACHES = (
 @click.option(
     "--for",
     "host",
-    type=click.Choice(["web"]),
-    help="Only what a browser can use, in files of at most 100 MB; one format of each model, "
-    "by default int8.",
+    type=click.Choice(HOSTS),
+    help="web: what a browser can use, in files of at most 100 MB; one format of each model, by "
+    "default int8. gpu: for a provider with memory of its own (CUDA, WebGPU), fp32 or fp16.",
 )
 @click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
 @click.option(
@@ -113,7 +114,7 @@ def export(
         draft_formats=draft_formats,
         cache_formats=cache_formats,
         calibration=calibration,
-        for_web=host == "web",
+        host=host,
         adapter=adapter,
     )
     if draft is None and not no_draft:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Literal
 
 from edgespec.artifact.graph_io import DECODER
+from edgespec.artifact.hosts import GPU
 from edgespec.artifact.manifest import Manifest
 from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.artifact.typed_json import read_json, write_json
 from edgespec.device.device import Device, variant_title
 from edgespec.device.kernels import kernels_for
+from edgespec.pair.opening.provider_check import refuse_if_far
 from edgespec.pair.opening.runtime import machine_of, measure_row_invariance
 
 __all__ = [
@@ -36,47 +38,69 @@ logger = logging.getLogger("edgespec")
 
 @dataclass(frozen=True)
 class _Entry:
-    """A result for the decoder graph with the digest `graph`; another graph has no result yet."""
+    """A result for the decoder graph `graph` (`_measured_graph`); another has no result yet."""
 
     graph: str
     row_invariance: RowInvariance
 
 
 def invariance_here(
-    folder: Path, manifest: Manifest, variant: str, device: Device
+    folder: Path, manifest: Manifest, variant: str, device: Device, capacity: int | None = None
 ) -> RowInvariance:
     """The result for a target variant; measured now if this machine has none yet, which takes
-    seconds and is logged."""
-    known = known_invariance(folder, manifest, variant, device)
+    seconds and is logged.
+
+    Args:
+        capacity: of the cache that it will have; None is the manifest's.
+
+    Raises:
+        EdgespecError: the provider computes another model than the processor.
+    """
+    known = known_invariance(folder, manifest, variant, device, capacity)
     known = known or _confirmed_invariance(folder, manifest, variant, device)
     if known is not None:
         return known
     target = variant_title(variant, device.provider)
     logger.info("target %s: testing whether it verifies exactly on this machine …", target)
-    return measured_invariance(folder, manifest, variant, device)
+    return measured_invariance(folder, manifest, variant, device, capacity)
 
 
 def known_invariance(
-    folder: Path, manifest: Manifest, variant: str, device: Device
+    folder: Path, manifest: Manifest, variant: str, device: Device, capacity: int | None = None
 ) -> RowInvariance | None:
     """What export, or an earlier measurement, found on this machine with this device."""
     here = machine_of(device).digest
     exported = manifest.target.variants[variant].row_invariance
-    measured = _read(folder).get((_graph_digest(manifest, variant), here))
+    measured = _read(folder).get((_measured_graph(manifest, variant, capacity), here))
     return measured or (exported if exported and exported.machine == here else None)
 
 
 def measured_invariance(
-    folder: Path, manifest: Manifest, variant: str, device: Device, *, long: bool = False
+    folder: Path,
+    manifest: Manifest,
+    variant: str,
+    device: Device,
+    capacity: int | None = None,
+    *,
+    long: bool = False,
 ) -> RowInvariance:
     """Measures, and writes the result into the folder where that is possible.
 
     Args:
+        capacity: see `invariance_here`.
         long: make every call that can be compared.
+
+    Raises:
+        EdgespecError: the provider computes another model than the processor.
     """
-    calls: Literal["short", "long"] = "long" if long else "short"
-    invariance = measure_row_invariance(folder, manifest.target, variant, device, calls=calls)
-    _write(folder, _graph_digest(manifest, variant), invariance)
+    refuse_if_far(folder, manifest, variant, device)
+    short: Literal["short", "rows"] = "rows" if manifest.host == GPU else "short"
+    calls: Literal["short", "rows", "long"] = "long" if long else short
+    how = {"capacity": _capacity(manifest, capacity)} if manifest.host == GPU else {}
+    invariance = measure_row_invariance(
+        folder, manifest.target, variant, device, calls=calls, **how
+    )
+    _write(folder, _measured_graph(manifest, variant, capacity), invariance)
     return invariance
 
 
@@ -100,7 +124,7 @@ def _confirmed_invariance(
     if not (same and here.is_row_invariant and exported.min_rows == 1):
         return None
     confirmed = dataclasses.replace(exported, measured_on=here.measured_on, machine=here.machine)
-    _write(folder, _graph_digest(manifest, variant), confirmed)
+    _write(folder, _measured_graph(manifest, variant, None), confirmed)
     return confirmed
 
 
@@ -111,9 +135,15 @@ def _write(folder: Path, graph: str, invariance: RowInvariance) -> None:
         write_json([dataclasses.asdict(entry) for entry in entries], folder / INVARIANCE_FILE)
 
 
-def _graph_digest(manifest: Manifest, variant: str) -> str:
-    graph = manifest.target.variants[variant].graphs[DECODER]
-    return manifest.files[graph].sha256
+def _measured_graph(manifest: Manifest, variant: str, capacity: int | None) -> str:
+    """The digest of a variant's decoder graph; with the capacity where attention reads the whole
+    cache, so that its kernels may depend on that."""
+    digest = manifest.files[manifest.target.variants[variant].graphs[DECODER]].sha256
+    return f"{digest} {_capacity(manifest, capacity)}" if manifest.host == GPU else digest
+
+
+def _capacity(manifest: Manifest, capacity: int | None) -> int:
+    return manifest.target.capacity if capacity is None else capacity
 
 
 def _read(folder: Path) -> dict[tuple[str, str], RowInvariance]:

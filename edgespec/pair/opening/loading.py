@@ -94,7 +94,8 @@ def load(
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
     invariance_of = known_invariance if allow_inexact else invariance_here
-    invariance = invariance_of(folder, manifest, setup.target_format, setup.device)
+    capacity = default_capacity(manifest) if capacity is None else capacity
+    invariance = invariance_of(folder, manifest, setup.target_format, setup.device, capacity)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
     parts = PairParts(
         manifest,
@@ -156,7 +157,7 @@ def _models(
     manifest: Manifest,
     setup: ResolvedSetup,
     invariance: RowInvariance | None,
-    capacity: int | None,
+    capacity: int,
 ) -> tuple[OrtModel, OrtModel | None]:
     """The target, and the draft if there is one."""
     min_rows, max_rows = _rows(invariance)
@@ -164,7 +165,7 @@ def _models(
         folder,
         manifest.target,
         setup.target_format,
-        capacity=default_capacity(manifest) if capacity is None else capacity,
+        capacity=capacity,
         device=setup.device,
         min_rows=min_rows,
         max_rows=max_rows,

@@ -10,19 +10,83 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from edgespec.artifact.hosts import GPU
 from edgespec.artifact.manifest import Manifest
 from edgespec.artifact.row_invariance import Distance
+from edgespec.core.model import Model
 from edgespec.device.device import CPU, Device, variant_title
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.opening.runtime import open_model
+from edgespec.pair.opening.runtime import hear_sample, open_model
 from edgespec.pair.opening.sample_prompts import sample_texts
-from edgespec.pair.opening.variant_quality import distance, samples_for
+from edgespec.pair.opening.variant_quality import distance, mean_kl, samples_for
 from edgespec.pair.tokenizer import load_tokenizer
 
-__all__ = ["left_out_if_it_cannot", "log_distance"]
+if TYPE_CHECKING:
+    from edgespec.pair.opening.runtime import OrtModel
+
+__all__ = ["left_out_if_it_cannot", "log_distance", "refuse_if_far"]
 
 logger = logging.getLogger("edgespec")
+
+
+class _Limit(NamedTuple):
+    """The most that rounding explains between a provider and the processor.
+
+    Attributes:
+        difference: of a logit, relative to the largest.
+        kl: mean of the distributions, in nats.
+    """
+
+    difference: float
+    kl: float
+
+
+# Of weights in float32, on devices that multiply in 19 bits (TF32) too; and of fewer bits, which
+# every device rounds at other places.
+WIDE, NARROW = _Limit(0.01, 0.001), _Limit(0.1, 0.02)
+COMPARED = 2  # sample texts
+
+
+def refuse_if_far(folder: Path, manifest: Manifest, variant: str, device: Device) -> None:
+    """Compares the logits of a few calls on a provider with those on the processor.
+
+    A provider can keep rows apart and compute something else: attention of onnxruntime-webgpu 1.27
+    does.
+
+    Raises:
+        EdgespecError: they are further apart than rounding explains, or not finite numbers.
+    """
+    if device.provider == CPU:
+        return
+    target, tokenizer = manifest.target, load_tokenizer(folder)
+    here, there = _both(folder, manifest, variant, device)
+    texts = [tokenizer.encode(text).ids for text in sample_texts(target)[:COMPARED]]
+    samples = samples_for(here, texts, target.is_encoder_decoder)
+    expected, found = (
+        np.concatenate([_logits(model, *sample) for sample in samples]) for model in (here, there)
+    )
+    what = f"target {variant_title(variant, device.provider)}"
+    if not np.isfinite(found).all():
+        raise EdgespecError(
+            f"{what} computes numbers that are not finite, and the processor does not; take "
+            "another format (fp32) or another provider (cpu)"
+        )
+    difference = float(np.abs(found - expected).max() / np.abs(expected).max())
+    kl = mean_kl(expected, found)
+    limit = WIDE if target.variants[variant].weights_format == "fp32" else NARROW
+    if difference > limit.difference or kl > limit.kl:
+        raise EdgespecError(
+            f"{what} is another model than on the processor: logits differ by {difference:.1%} of "
+            f"the largest, KL {kl:.2g} nats, and rounding explains {limit.difference:.0%} and "
+            f"{limit.kl:g}; {'' if manifest.host == GPU else 'export the pair with --for gpu, or '}"
+            "take another provider (cpu)"
+        )
+    logger.info("%s: logits within %.1e of the processor's, KL %.1e", what, difference, kl)
 
 
 def log_distance(folder: Path, manifest: Manifest, variant: str, device: Device) -> None:
@@ -37,13 +101,26 @@ def _distance_from_processor(
 ) -> Distance:
     """The distance on built-in texts."""
     target, tokenizer = manifest.target, load_tokenizer(folder)
-    here, there = (
-        open_model(folder, target, variant, device=where, min_rows=2)
-        for where in (Device(device.threads), device)
-    )
+    here, there = _both(folder, manifest, variant, device)
     texts = [tokenizer.encode(text).ids for text in sample_texts(target)]
     samples = samples_for(here, texts, target.is_encoder_decoder)
     return distance(here, there, samples, CPU)
+
+
+def _both(folder: Path, manifest: Manifest, variant: str, device: Device) -> list[OrtModel]:
+    """A target on the processor, and on a device; one that reads sound has a sample of it."""
+    models = []
+    for where in (Device(device.threads), device):
+        model = open_model(folder, manifest.target, variant, device=where, min_rows=2)
+        hear_sample(folder, manifest.target, variant, model)
+        models.append(model)
+    return models
+
+
+def _logits(model: Model, prompt: list[int], text: list[int]) -> npt.NDArray[np.float32]:
+    """Logits after the prompt and each token of `text` but the last."""
+    pending = model.prefill(prompt)
+    return model.score([pending, *text[:-1]]).copy()
 
 
 @contextmanager

@@ -115,19 +115,26 @@ def measure_row_invariance(
     variant: str,
     device: Device = HERE,
     *,
-    calls: Literal["check", "short", "long"] = "short",
+    calls: Literal["check", "short", "long", "rows"] = "short",
+    capacity: int | None = None,
 ) -> RowInvariance:
     """Measures a variant on this machine; see `edgespec_runtimes.invariance`.
 
     Args:
         calls: how many are compared: "check" suffices where the logits' digest is known already,
-            "long" is every call that can be compared.
+            "long" is every call that can be compared; "rows" asks only which numbers of rows agree
+            (`edgespec_runtimes.invariance_by_rows`).
+        capacity: of the cache; None takes what the calls need.
     """
     from edgespec_runtimes import invariance
+    from edgespec_runtimes.invariance_by_rows import measure_by_rows
 
     plans = {"check": invariance.CHECK, "short": invariance.SHORT, "long": invariance.LONG}
-    capacity = invariance.MEASURED_CAPACITY
-    capacity = min(capacity, exported.positions or capacity)
+    if capacity is None:
+        capacity = invariance.MEASURED_CAPACITY
+        capacity = min(capacity, exported.positions or capacity)
     model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
     hear_sample(folder, exported, variant, model)
+    if calls == "rows":
+        return measure_by_rows(model, machine_of(device))
     return invariance.measure_row_invariance(model, machine_of(device), plans[calls])

@@ -18,6 +18,7 @@ __all__ = [
     "Scorer",
     "TargetReadingScorer",
     "distance",
+    "mean_kl",
     "proposed_ids",
     "samples_for",
 ]
@@ -93,12 +94,22 @@ def distance(
     rows = np.arange(len(tokens))
     return Distance(
         reference=reference_name,
-        kl=float((np.exp(log_p) * (log_p - log_q)).sum(axis=1).mean()),
+        kl=_mean_kl(log_p, log_q),
         top1=float((log_p.argmax(axis=1) == log_q.argmax(axis=1)).mean()),
         perplexity=float(np.exp(-log_q[rows, tokens].mean())),
         reference_perplexity=float(np.exp(-log_p[rows, tokens].mean())),
         positions=len(tokens),
     )
+
+
+def mean_kl(reference: npt.NDArray[np.float32], logits: npt.NDArray[np.float32]) -> float:
+    """Mean KL(reference, other) of two models' distributions in nats, from their logits
+    [rows, vocabulary]."""
+    return _mean_kl(_log_softmax(reference), _log_softmax(logits))
+
+
+def _mean_kl(log_p: npt.NDArray[np.float64], log_q: npt.NDArray[np.float64]) -> float:
+    return float((np.exp(log_p) * (log_p - log_q)).sum(axis=1).mean())
 
 
 def _greedy(model: Scorer, source: list[int]) -> list[int]:
@@ -113,7 +124,11 @@ def _log_distributions(
 ) -> npt.NDArray[np.float64]:
     """Log-probabilities of every token at every position of `text`: [len(text), vocabulary]."""
     pending = model.prefill(prompt)
-    logits = model.score([pending, *text[:-1]]).astype(np.float64)
+    return _log_softmax(model.score([pending, *text[:-1]]))
+
+
+def _log_softmax(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    logits = rows.astype(np.float64)
     logits -= logits.max(axis=1, keepdims=True)
     distributions: npt.NDArray[np.float64] = logits - np.log(
         np.exp(logits).sum(axis=1, keepdims=True)

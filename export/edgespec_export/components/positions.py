@@ -17,6 +17,7 @@ from edgespec_export.onnx_graph.graph import Graph
 __all__ = [
     "NO_SOURCES",
     "Angles",
+    "GivenPositions",
     "Positions",
     "QueryFactors",
     "RelativeBias",
@@ -70,8 +71,63 @@ class Positions:
     def later(self, g: Graph, steps: int) -> Positions:
         """The same rows, so many positions later in the sequence."""
         moved = copy(self)
-        moved.queries = g.op.Add(self.queries, g.constant(steps, np.int64))
+        moved.queries = g.op.Add(self.queries, self.number(g, steps))
         return moved
+
+    def number(self, g: Graph, value: int) -> ir.Value:
+        """A number of the type of positions."""
+        return g.constant(value, np.int64)
+
+    def keys(self, g: Graph) -> ir.Value:
+        """Positions of the keys that attention reads, [keys]: 0 … total - 1."""
+        return g.op.Range(g.constant(0, np.int64), self.end, g.constant(1, np.int64))
+
+    def limited(self, g: Graph, last: int) -> ir.Value:
+        """`queries` as int64, none of them after `last`: a padded call may have a row after the
+        last position of a table."""
+        return g.op.Min(self.queries, g.constant(last, np.int64))
+
+    def distances(self, g: Graph, far: int) -> ir.Value:
+        """[m, keys]: how far each key is before each query, 0 to `far`; 0 for keys after it."""
+        distance = g.op.Sub(g.op.Unsqueeze(self.queries, g.ints(1)), self.keys(g))
+        return g.op.Clip(distance, g.constant(0, np.int64), g.constant(far, np.int64))
+
+
+class GivenPositions(Positions):
+    """Positions that the host gives, for devices whose operators take no int64 (WebGPU).
+
+    Attention reads the whole buffer of the cache, so its shapes depend on the rows of a call only.
+    There are no other attributes than these.
+
+    Attributes:
+        queries: int32 [m].
+        count: int64 [1], rows of this call.
+    """
+
+    def __init__(self, g: Graph) -> None:
+        self.queries = g.input(graph_io.ROW_POSITIONS, np.int32, ["m"])
+        self.count = g.op.Shape(self.queries)
+        self._keys = g.input(graph_io.KEY_POSITIONS, np.int32, ["capacity"])
+        self.sources = self.states = None
+
+    def number(self, g: Graph, value: int) -> ir.Value:
+        return g.constant(value, np.int32)
+
+    def keys(self, g: Graph) -> ir.Value:
+        """All positions of the buffer, [capacity]."""
+        return self._keys
+
+    def limited(self, g: Graph, last: int) -> ir.Value:
+        return g.op.Cast(self._clipped(g, self.queries, last), to=ir.DataType.INT64)
+
+    def distances(self, g: Graph, far: int) -> ir.Value:
+        distance = g.op.Sub(g.op.Unsqueeze(self.queries, g.ints(1)), self._keys)
+        return g.op.Cast(self._clipped(g, distance, far), to=ir.DataType.INT32)
+
+    def _clipped(self, g: Graph, numbers: ir.Value, most: int) -> ir.Value:
+        """In float32, which holds all positions exactly: CUDA and WebGPU clip no int32."""
+        wide = g.op.Cast(numbers, to=ir.DataType.FLOAT)
+        return g.op.Clip(wide, g.constant(0, np.float32), g.constant(most, np.float32))
 
 
 NO_LAYOUTS = np.zeros((0, 3), np.int64)
@@ -89,6 +145,8 @@ def decoder_positions(
         states: it has recurrent layers.
     """
     tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
+    if g.is_told_positions:
+        return tokens, GivenPositions(g)
     past = g.input(graph_io.PAST_LENGTH, np.int64, [1])
     steps = g.input(graph_io.STATE_STEPS, np.int64, ["stepped", 6]) if states else None
     if not layouts:
@@ -112,9 +170,9 @@ def requested_rows(g: Graph, x: ir.Value) -> ir.Value:
 def first_key_bias(g: Graph, positions: Positions, heads: int) -> ir.Value:
     """[1, heads, m, total]: 0, but for the first key and any row after the first a number that
     softmax makes 0."""
-    keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
-    first = g.op.Equal(keys, g.constant(0, np.int64))
-    later = g.op.Greater(g.op.Unsqueeze(positions.queries, g.ints(1)), g.constant(0, np.int64))
+    zero = positions.number(g, 0)
+    first = g.op.Equal(positions.keys(g), zero)
+    later = g.op.Greater(g.op.Unsqueeze(positions.queries, g.ints(1)), zero)
     hidden, seen = g.constant(-1e30, np.float32), g.constant(0, np.float32)
     bias = g.op.Where(g.op.And(later, first), hidden, seen)
     return g.op.Expand(g.op.Unsqueeze(bias, g.ints(0, 1)), g.ints(1, heads, 1, 1))
@@ -231,11 +289,8 @@ class RelativeBias:
         return g.op.Add(ahead, g.constant(far, np.int64))
 
     def distances_of_decoder(self, g: Graph, positions: Positions) -> ir.Value:
-        """int64 [m, total]: keys after a query have distance 0."""
-        far = self.max_distance
-        keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
-        distance = g.op.Sub(g.op.Unsqueeze(positions.queries, g.ints(1)), keys)
-        return g.op.Clip(distance, g.constant(0, np.int64), g.constant(far, np.int64))
+        """[m, keys]: keys after a query have distance 0."""
+        return positions.distances(g, self.max_distance)
 
     def emit(self, g: Graph, distances: ir.Value) -> ir.Value:
         """What is added to the scores, [1, heads, queries, keys], from distances of its own kind.

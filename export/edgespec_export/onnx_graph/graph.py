@@ -45,9 +45,10 @@ class Graph(Nodes):
             stored once.
         blocks: the blocks that the graph's components declared, in order.
         metadata: texts that the file says about the graph.
+        is_told_positions: positions are inputs (`graph_io.ROW_POSITIONS`), not computed.
     """
 
-    def __init__(self, name: str, weights: WeightFile) -> None:
+    def __init__(self, name: str, weights: WeightFile, *, is_told_positions: bool = False) -> None:
         super().__init__()
         self._constants = self._tape  # branches have other tapes, and no tensors of their own
         self._branches = 0
@@ -55,6 +56,7 @@ class Graph(Nodes):
         self.weights = weights
         self.blocks: list[DeclaredBlock] = []
         self.metadata: dict[str, str] = {}
+        self.is_told_positions = is_told_positions
         self._inputs: list[ir.Value] = []
         self._outputs: list[ir.Value] = []
         self._borrowed: dict[str, ir.Value] = {}

@@ -9,11 +9,14 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io
 from edgespec.device.device import CPU, Device
 from edgespec.errors import EdgespecError
+from edgespec_runtimes.ort.placement import count_operators
+from edgespec_runtimes.ort.providers import find_provider
 from edgespec_runtimes.ort.recurrent_states import recurrent_layers
-from edgespec_runtimes.ort.session import count_operators, open_session
+from edgespec_runtimes.ort.session import as_edgespec_errors, open_session
 
 __all__ = ["DecoderGraph"]
 
+OTHER = "take another provider (cpu)"
 STATES = (graph_io.FEATURES, graph_io.FUSED_STATES, graph_io.HIDDEN, graph_io.CONFIDENCE)
 
 
@@ -26,8 +29,13 @@ class DecoderGraph:
 
     Attributes:
         session: ONNX Runtime's.
+        provider: its name.
+        memory: ONNX Runtime's name of the device whose memory the provider uses; None if that is
+            the host's, or not known.
+        is_remote: what a call reads is copied to the device.
         operators: how many of the graph's operators the device's provider runs, and how many there
             are; None on the processor, which runs all operators that other providers do not.
+        inputs: names of inputs that may not be left out.
         optional_inputs: names of inputs that may be left out.
         state_widths: widths of the hidden states that the graph takes or returns, by their names in
             `graph_io`.
@@ -36,8 +44,12 @@ class DecoderGraph:
     """
 
     def __init__(self, folder: Path, file: str, device: Device) -> None:
-        self.session = open_session(folder / file, device)
+        self.session = open_session(folder / file, device, profiled=True)
+        self.provider = device.provider
         self.operators = _operators_taken(self.session, file, device)
+        self.is_remote = device.provider != CPU
+        self.memory = find_provider(device.provider).memory
+        self.inputs = {value.name for value in self.session.get_inputs()}
         self.optional_inputs = {value.name for value in self.session.get_overridable_initializers()}
         self.recurrent_layers = recurrent_layers(self.session)
         self.metadata: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
@@ -57,10 +69,10 @@ def _operators_taken(
     """
     if device.provider == CPU:
         return None
-    taken, count = count_operators(session, device)
+    with as_edgespec_errors(f"{graph} cannot be run on {device.provider}", way_out=OTHER):
+        taken, count = count_operators(session, find_provider(device.provider).title)
     if not taken:
         raise EdgespecError(
-            f"{device.provider} runs none of the {count} operators of {graph}; take another "
-            "provider (cpu)"
+            f"{device.provider} runs none of the {count} operators of {graph}; {OTHER}"
         )
     return taken, count

@@ -31,6 +31,9 @@ class RunMemory:
             call returns is therefore valid until the next call.
         has_sources: rows may see parts of a source.
         states: of recurrent layers; None without such.
+        key_positions: int32 [positions], of a graph that is told positions; None of others.
+        resident: the cache in the device's memory; None where it is the host's, in `cache`.
+        is_remote: the device has copies of what the graph reads in the host's memory.
     """
 
     session: ort.InferenceSession
@@ -39,6 +42,9 @@ class RunMemory:
     logits: npt.NDArray[np.float32]
     has_sources: bool
     states: StateMemory | None = None
+    key_positions: npt.NDArray[np.int32] | None = None
+    resident: Mapping[Buffer, ort.OrtValue] | None = None
+    is_remote: bool = False
 
 
 class GraphRun:
@@ -69,20 +75,25 @@ class GraphRun:
             name: np.zeros((rows, width), np.float32) for name, width in memory.state_widths.items()
         }
         self.binding = memory.session.io_binding()
+        self._read: dict[str, npt.NDArray[np.generic]] = {}
+        self._returned: dict[str, npt.NDArray[np.generic]] = {}
         self._past_length = np.zeros(1, np.int64)
+        self._row_positions = np.zeros(rows, np.int32)
         self._skip = np.array([skip], np.int64)
         self._cross: Mapping[str, ort.OrtValue] = {}
         self._has_sources = False
         self.bind_input(graph_io.TOKENS, self.tokens)
-        self.bind_input(graph_io.PAST_LENGTH, self._past_length)
         self.bind_input(graph_io.SKIP, self._skip)
+        if memory.key_positions is None:
+            self.bind_input(graph_io.PAST_LENGTH, self._past_length)
+        else:
+            self.bind_input(graph_io.ROW_POSITIONS, self._row_positions)
+            self._bind(graph_io.KEY_POSITIONS, memory.key_positions)  # the same in all calls
         if described:
             self.bind_input(graph_io.LAYOUTS, self.layouts)
         if len(self.sources):
             self.bind_input(graph_io.SOURCES, self.sources)
-        for buffer, array in memory.cache.items():
-            self.bind_input(buffer.past, array)
-            self._bind_output(buffer.present, array)
+        self._bind_cache(memory)
         if memory.states is not None:
             self._bind_states(memory.states)
         for name, array in self.states.items():
@@ -98,6 +109,7 @@ class GraphRun:
         self.tokens[:count] = tokens
         self.tokens[count:] = DUMMY_TOKEN
         self._past_length[0] = past_length
+        self._row_positions[:] = np.arange(past_length, past_length + len(self.tokens))
         for number, (parent, token) in enumerate(candidates):
             row = count + number
             self.tokens[row] = token
@@ -113,6 +125,29 @@ class GraphRun:
             self.sources[:] = sources
         most = int(self.layouts[:, 1].max()) + 1  # positions of the longest sequence
         self._past_length[0] = max(0, most - len(self.tokens))
+
+    @property
+    def copied_bytes(self) -> int:
+        """What a run copies between the host and a device with memory of its own."""
+        arrays = [*self._read.values(), *self._returned.values()]
+        return sum(array.nbytes for array in arrays)
+
+    def send(self) -> None:
+        """Copies what the graph reads in the host's memory to a device with its own: a runtime
+        copies it when it is bound."""
+        for name, array in self._read.items():
+            self._bind(name, array)
+
+    def _bind_cache(self, memory: RunMemory) -> None:
+        """Binds each buffer as input and as output: a call writes where it reads."""
+        for buffer, array in memory.cache.items():
+            if memory.resident is None:
+                self.bind_input(buffer.past, array)
+                self._bind_output(buffer.present, array)
+            else:
+                value = memory.resident[buffer]
+                self.binding.bind_ortvalue_input(buffer.past, value)
+                self.binding.bind_ortvalue_output(buffer.present, value)
 
     def _bind_states(self, memory: StateMemory) -> None:
         """Binds what recurrent layers keep; one sequence's states at each run (`set_steps`)."""
@@ -154,9 +189,14 @@ class GraphRun:
 
     def bind_input(self, name: str, array: npt.NDArray[np.generic]) -> None:
         """Binds memory that the graph reads at each run."""
+        self._read[name] = array
+        self._bind(name, array)
+
+    def _bind(self, name: str, array: npt.NDArray[np.generic]) -> None:
         self.binding.bind_input(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def _bind_output(self, name: str, array: npt.NDArray[np.generic]) -> None:
+        self._returned[name] = array
         self.binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
 

@@ -1,7 +1,7 @@
 """A decoder graph with its cache.
 
-The cache is numpy memory, bound once as input and as output of the same session. Calls write into
-it, and nothing copies it.
+The cache is numpy memory, or a device's, bound once as input and as output of the same session.
+Calls write into it, and nothing copies it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from edgespec_runtimes.ort.cache_memory import (
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.graph_run import BlockRun, GraphRun, LogitsRun, RunMemory, TopTokensRun
 from edgespec_runtimes.ort.recurrent_states import RecurrentStates, StateMemory, Step
+from edgespec_runtimes.ort.resident_cache import resident_cache
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtDecoder"]
@@ -46,6 +47,7 @@ class OrtDecoder:
     Attributes:
         cache: its memory.
         states: of each sequence's recurrent layers; empty if the graph has none.
+        copied_bytes: between the host and a device with memory of its own, in all runs.
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class OrtDecoder:
         layers = graph.recurrent_layers
         memory = StateMemory(layers, sequences) if layers else None
         self.states = [RecurrentStates(memory, n) for n in range(sequences)] if memory else []
+        self.copied_bytes = 0
+        told = graph_io.KEY_POSITIONS in graph.inputs
         self._memory = RunMemory(
             graph.session,
             self.cache.arrays,
@@ -70,6 +74,9 @@ class OrtDecoder:
             lazy_zeros((rows, exported.vocab_size), np.float32),
             has_sources=graph_io.SOURCES in graph.optional_inputs,
             states=memory,
+            key_positions=np.arange(positions, dtype=np.int32) if told else None,
+            resident=resident_cache(graph, self.cache, positions),
+            is_remote=graph.is_remote,
         )
         self._calls: dict[tuple[type[GraphRun], tuple[int, ...]], GraphRun] = {}
 
@@ -109,6 +116,9 @@ class OrtDecoder:
             call.set_steps(steps)
         for step in steps:
             step.states.begin(step)
+        if self._memory.is_remote:
+            call.send()
+            self.copied_bytes += call.copied_bytes
         self._session.run_with_iobinding(call.binding)
         for step in steps:
             step.states.end(step)

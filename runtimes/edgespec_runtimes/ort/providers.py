@@ -1,23 +1,19 @@
 """The execution providers of ONNX Runtime on this machine, and edgespec's names for them.
 
-Some are built into the installed runtime. Others are plug-ins: packages such as
-`onnxruntime-ep-openvino`, which contain a library that the runtime loads.
+Some are built into the installed runtime, others are plug-ins (`plugins`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from importlib.metadata import distributions
-from typing import NamedTuple
 
 import onnxruntime as ort
 
 from edgespec.device.device import CPU, ProviderInfo
 from edgespec.device.kernels import installed_kernels
-from edgespec.errors import UsageError, one_line, shortened
+from edgespec.errors import UsageError, shortened
+from edgespec_runtimes.ort.plugins import load_plugins
 
 __all__ = ["CPU_TITLE", "Provider", "all_providers", "find_provider", "unusable_plugins"]
 
@@ -25,6 +21,12 @@ CPU_TITLE = "CPUExecutionProvider"
 TITLE_SUFFIX = "executionprovider"  # most titles end in it
 LIBRARY_KEY = "library_path"  # in the metadata of a plug-in's device
 REMOTE_TITLE = "AzureExecutionProvider"  # not on this machine: it sends its work to a server
+# ONNX Runtime's names of devices with memory of their own, by the providers that use them.
+MEMORY = {
+    "CUDAExecutionProvider": "cuda",
+    "DmlExecutionProvider": "dml",
+    "WebGpuExecutionProvider": "webgpu",
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ class Provider:
     @property
     def title(self) -> str:
         return self.info.title
+
+    @property
+    def memory(self) -> str | None:
+        """ONNX Runtime's name of the device whose memory tensors can stay in; None where that is
+        the host's, or not known."""
+        return None if self.plugged_in else MEMORY.get(self.title)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,7 +88,7 @@ def find_provider(name: str) -> Provider:
         raise UsageError(
             f"there is no provider {shortened(name)} here; there is: {names}{unusable}. "
             "Others come with another build of onnxruntime, or with a plug-in such as "
-            "onnxruntime-ep-openvino"
+            "onnxruntime-qnn or onnxruntime-ep-openvino"
         )
     return fitting[0]
 
@@ -90,7 +98,7 @@ def all_providers() -> list[Provider]:
 
     A provider with several kinds of devices is listed once for each kind, with its first device.
     """
-    versions = _load_plugins().versions
+    versions = load_plugins().versions
     found: dict[str, dict[str, ort.OrtEpDevice | None]] = {}
     for device in ort.get_ep_devices():
         found.setdefault(device.ep_name, {}).setdefault(_kind(device), device)
@@ -107,7 +115,7 @@ def all_providers() -> list[Provider]:
 
 def unusable_plugins() -> list[str]:
     """A line for each installed plug-in that cannot be used, with the reason."""
-    return _load_plugins().unusable
+    return load_plugins().unusable
 
 
 def _on_device(
@@ -124,40 +132,6 @@ def _on_device(
     version = versions.get(library, metadata.get("version", "")) if library else ""
     info = ProviderInfo(f"{_short_name(title)}{kind}", title, version, _hardware(device))
     return Provider(info, device, library is not None)
-
-
-class _Plugins(NamedTuple):
-    """The installed plug-ins.
-
-    Attributes:
-        versions: of the packages, by the library that each contains.
-        unusable: a line for each that cannot be used, with the reason.
-    """
-
-    versions: dict[str, str]
-    unusable: list[str]
-
-
-@cache
-def _load_plugins() -> _Plugins:
-    """Registers the installed plug-ins with the runtime, once per process.
-
-    Their packages are named `…-ep-…`, and a function in them returns the library's path.
-    """
-    found = _Plugins({}, [])
-    packages = {
-        (package.metadata["Name"] or "").lower().replace("_", "-"): package
-        for package in distributions()
-    }
-    for name in sorted(name for name in packages if "-ep-" in name):
-        try:
-            library = import_module(name.replace("-", "_")).get_library_path()
-            ort.register_execution_provider_library(name, library)
-            found.versions[library] = packages[name].version
-        except (Exception, SystemExit) as error:  # a foreign package may raise anything
-            reason = one_line(error)
-            found.unusable.append(f"{name} cannot be used ({reason})")
-    return found
 
 
 def _short_name(title: str) -> str:

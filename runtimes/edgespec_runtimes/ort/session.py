@@ -13,11 +13,12 @@ from edgespec.device.kernels import SWITCH, installed_kernels, release
 from edgespec.errors import EdgespecError, one_line
 from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
+from edgespec_runtimes.ort.placement import profile_prefix
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
 
-__all__ = ["as_edgespec_errors", "count_operators", "open_session"]
+__all__ = ["as_edgespec_errors", "open_session"]
 
-RECORD_ASSIGNMENT = ("session.record_ep_graph_assignment_info", "1")  # see `count_operators`
+RECORD_ASSIGNMENT = ("session.record_ep_graph_assignment_info", "1")  # see `placement`
 # Without it, a provider that fails is silently replaced by another, which rounds differently.
 NO_FALLBACK: dict[str, Any] = {"enable_fallback": 0}
 # Processors without VNNI add pairs of products of unsigned rows and signed weights with saturation:
@@ -28,11 +29,12 @@ EXACT_INT8_VERSION = (1, 30)
 MIN_VERSION = (1, 25)  # of ONNX Runtime: the first with TensorScatter of opset 24
 
 
-def open_session(graph: Path, device: Device) -> ort.InferenceSession:
+def open_session(graph: Path, device: Device, *, profiled: bool = False) -> ort.InferenceSession:
     """A session on a device; operators that its provider does not take run on the processor.
 
     Args:
         graph: the ONNX file; external data outside its folder is refused.
+        profiled: `count_operators` will be asked where its operators run, and ends the profile.
 
     Raises:
         EdgespecError: the file is missing, cut short or not a graph that this runtime can run; or
@@ -50,17 +52,11 @@ def open_session(graph: Path, device: Device) -> ort.InferenceSession:
             )
     failed = f"{failed} on {provider.name}"
     way_out = "take another provider (cpu)"
+    if profiled:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile_prefix()
     with as_edgespec_errors(failed, way_out=way_out), row_invariant_attention():
         return _open_on_provider(graph, options, provider)
-
-
-def count_operators(session: ort.InferenceSession, device: Device) -> tuple[int, int]:
-    """How many of a graph's operators the device's provider runs, and how many there are."""
-    title = find_provider(device.provider).title
-    with as_edgespec_errors():
-        parts = session.get_provider_graph_assignment_info()
-    counts = [(part.ep_name, len(part.get_nodes())) for part in parts]
-    return sum(n for name, n in counts if name == title), sum(n for _, n in counts)
 
 
 class as_edgespec_errors:  # noqa: N801, it is used like contextlib's

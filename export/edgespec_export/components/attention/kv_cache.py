@@ -22,7 +22,16 @@ from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.narrow_cache import rounded_to_int8
 
-__all__ = ["CACHES", "Buffer", "Cache", "CachedRows", "FullCache", "HalfCache", "Int8Cache"]
+__all__ = [
+    "CACHES",
+    "Buffer",
+    "Cache",
+    "CachedRows",
+    "FullCache",
+    "HalfCache",
+    "Int8Cache",
+    "ResidentCache",
+]
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,36 @@ class Int8Cache:
         )
         codes = _written(g, buffer, np.int8, narrow, positions)
         return codes, _written(g, scales, np.float32, scale, positions)
+
+
+class ResidentCache:
+    """float32, in the memory of a device that is told positions (`GivenPositions`).
+
+    Attention reads whole buffers: what is not valid yet is masked. `ScatterElements` writes in
+    place on every provider, and one that has no kernel for `TensorScatter` copies nothing.
+    """
+
+    def extended(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
+    ) -> CachedRows:
+        _, heads, _, size = buffer.shape
+        past = g.input(buffer.past, np.float32, buffer.shape)
+        queries = g.op.Reshape(positions.queries, g.ints(1, 1, -1, 1))
+        every = g.constant(np.zeros((1, heads, 1, size)), np.int32)
+        present = g.op.ScatterElements(past, g.op.Add(queries, every), rows, axis=2)
+        g.output(buffer.present, present, np.float32, buffer.shape)
+        return CachedRows(present)
+
+    def kept(self, g: Graph, buffer: Buffer, positions: Positions) -> CachedRows:
+        return CachedRows(g.output_of(buffer.present))
+
+    def borrowed(self, g: Graph, buffer: Buffer) -> None:
+        g.borrow(buffer.present, g.input(buffer.past, np.float32, buffer.shape))
+
+    def gathered(
+        self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions, slots: ir.Value
+    ) -> ir.Value:
+        return g.op.Gather(self.extended(g, buffer, rows, positions).rows, slots, axis=2)
 
 
 CACHES: dict[str, Callable[[], Cache]] = {"fp32": FullCache, "fp16": HalfCache, "int8": Int8Cache}

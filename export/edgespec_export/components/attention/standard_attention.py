@@ -151,19 +151,14 @@ def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:
 def _seen(g: Graph, positions: Positions, window: int | None) -> ir.Value:
     """Which keys each query sees, [m, total]."""
     queries = g.op.Unsqueeze(positions.queries, g.ints(1))
-    seen = g.op.LessOrEqual(_keys(g, positions), queries)
+    seen = g.op.LessOrEqual(positions.keys(g), queries)
     return seen if window is None else g.op.And(seen, _in_window(g, positions, window))
 
 
 def _in_window(g: Graph, positions: Positions, window: int) -> ir.Value:
     """Which keys are not before each query's window, [m, total]."""
-    last_hidden = g.op.Sub(positions.queries, g.ints(window))
-    return g.op.Greater(_keys(g, positions), g.op.Unsqueeze(last_hidden, g.ints(1)))
-
-
-def _keys(g: Graph, positions: Positions) -> ir.Value:
-    """Positions of the valid keys, [total]."""
-    return g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
+    last_hidden = g.op.Sub(positions.queries, positions.number(g, window))
+    return g.op.Greater(positions.keys(g), g.op.Unsqueeze(last_hidden, g.ints(1)))
 
 
 def _mask(g: Graph, seen: ir.Value) -> ir.Value:

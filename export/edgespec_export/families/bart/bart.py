@@ -258,7 +258,7 @@ class Bart(EncoderDecoder):
         self, g: Graph, tokens: ir.Value, positions: Positions, number_format: NumberFormat
     ) -> ir.Value:
         # A padded call may have one row after the last position.
-        queries = g.op.Min(positions.queries, g.constant(self.positions - 1, np.int64))
+        queries = positions.limited(g, self.positions - 1)
         rows = self.decoder_rows(g, tokens, queries)
         return self._embedding(g, "decoder", tokens, rows, number_format)
 

@@ -85,7 +85,7 @@ class TokenMasks:
         """Which rows follow the start token, [rows, 1]."""
         begin = g.op.Neg(g.op.Shape(logits, start=0, end=1))
         queries = g.op.Slice(positions.queries, begin, g.ints(np.iinfo(np.int64).max), g.ints(0))
-        return g.op.Unsqueeze(g.op.Equal(queries, g.constant(0, np.int64)), g.ints(1))
+        return g.op.Unsqueeze(g.op.Equal(queries, positions.number(g, 0)), g.ints(1))
 
     def _vector(self, g: Graph, name: str, values: np.ndarray) -> ir.Value:
         return g.stored(f"token_masks.{name}", lambda: values)

@@ -90,7 +90,7 @@ class Bloom(LayerNormed):
 
     def encodings(self, g: Graph, positions: Positions) -> list[ir.Value]:
         """Each key's position times the head's slope, [1, heads, m, total]."""
-        keys = g.op.Range(g.constant(0, np.int64), positions.end, g.constant(1, np.int64))
+        keys = positions.keys(g)
         slopes = g.constant(alibi_slopes(self.heads.count)[:, None, None], np.float32)
         bias = g.op.Mul(slopes, g.op.Cast(keys, to=ir.DataType.FLOAT))  # [heads, 1, total]
         shape = g.op.Concat(g.ints(self.heads.count), positions.count, g.ints(1), axis=0)

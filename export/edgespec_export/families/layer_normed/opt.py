@@ -142,7 +142,7 @@ class Opt(DecoderOnly):
     ) -> ir.Value:
         """The row of a token plus the row of its position, both from tables of the checkpoint."""
         # A padded call may have one row after the last position.
-        rows = g.op.Min(positions.queries, g.constant(self.positions - 1, np.int64))
+        rows = positions.limited(g, self.positions - 1)
         rows = g.op.Add(rows, g.constant(OFFSET, np.int64))
         learned = g.op.Gather(g.weight(POSITION_TABLE), rows, axis=0)
         return g.op.Add(number_format.table(g, tokens, self.table), learned)

@@ -191,7 +191,7 @@ class Whisper(Family):
     def _learned(self, g: Graph, positions: Positions) -> ir.Value:
         """The position table's rows, [m, width]."""
         # A padded call may have one row after the last position.
-        rows = g.op.Min(positions.queries, g.constant(self.positions - 1, np.int64))
+        rows = positions.limited(g, self.positions - 1)
         return g.op.Gather(g.weight(f"{DECODER}.embed_positions.weight"), rows, axis=0)
 
     def blocks(self) -> Iterator[Block]:

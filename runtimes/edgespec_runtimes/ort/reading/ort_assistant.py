@@ -123,6 +123,11 @@ def _arrays_read(target: OrtModel, layers: str) -> dict[str, npt.NDArray[np.gene
     Args:
         layers: of the target's cache, one for each layer of the draft's inputs.
     """
+    if target.graph.memory is not None:
+        raise EdgespecError(
+            f"a draft that reads its target's cache cannot read it in the memory of "
+            f"{target.graph.provider}; run the target on another provider (cpu)"
+        )
     arrays = {buffer.past: array for buffer, array in target.cache.items()}
     read = {}
     for layer, of_target in enumerate(map(int, layers.split(","))):

@@ -1,0 +1,75 @@
+"""What a pair must be to run on the provider of a GPU: formats, and models whose parts have a form
+of standard operators."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+from edgespec.artifact.manifest import Exported, Manifest
+from edgespec.errors import EdgespecError, UsageError
+from edgespec_export.components.blocks.block import AttentionBlock
+from edgespec_export.components.blocks.gated_delta import GatedDelta
+from edgespec_export.components.blocks.short_convolution import ShortConvolution
+from edgespec_export.components.number_format import FullPrecision, NumberFormat
+from edgespec_export.families import Family
+from edgespec_export.quantization.half_products import HalfProducts
+
+__all__ = ["CAPACITY", "GPU_FORMATS", "check_family", "check_formats", "with_limited_capacity"]
+
+# Attention reads whole buffers of the cache, so capacity costs time.
+CAPACITY = 2048
+
+GPU_FORMATS: dict[str, Callable[[], NumberFormat]] = {"fp32": FullPrecision, "fp16": HalfProducts}
+
+NO_GRAPH = {ShortConvolution: "short convolutions", GatedDelta: "recurrent layers"}
+
+
+def check_formats(
+    target_formats: Sequence[str], draft_formats: Sequence[str], cache_formats: Sequence[str]
+) -> None:
+    """Raises UsageError for formats that no graph for a GPU has."""
+    for what, formats in (("target", target_formats), ("draft", draft_formats)):
+        for name in formats:
+            if name not in GPU_FORMATS:
+                raise UsageError(
+                    f"the {what} format {name} has no graph for a GPU; "
+                    f"there is: {', '.join(GPU_FORMATS)}"
+                )
+    if set(cache_formats) != {"fp32"}:
+        raise UsageError(
+            f"the cache formats are {', '.join(cache_formats)}, and an export for a GPU has fp32; "
+            "leave --cache-format out"
+        )
+
+
+def check_family(family: Family) -> None:
+    """Raises EdgespecError for a model with parts that no graph for a GPU has yet."""
+    missing = sorted(set(_missing(family)))
+    if missing:
+        raise EdgespecError(
+            f"{family.label} has {' and '.join(missing)}, which no graph for a GPU has yet; "
+            "export it without --for gpu"
+        )
+
+
+def with_limited_capacity(manifest: Manifest) -> Manifest:
+    """The manifest with caches of at most `CAPACITY` positions."""
+
+    def limited(model: Exported) -> Exported:
+        return dataclasses.replace(model, capacity=min(model.capacity, CAPACITY))
+
+    return dataclasses.replace(
+        manifest,
+        target=limited(manifest.target),
+        draft=manifest.draft and limited(manifest.draft),
+    )
+
+
+def _missing(family: Family) -> Iterator[str]:
+    """What a family has and no graph for a GPU."""
+    if family.target_inputs is not None:
+        yield f"a draft's reading of {family.target_inputs}"
+    for block in family.blocks():
+        if isinstance(block, AttentionBlock) and type(block.mixer) in NO_GRAPH:
+            yield NO_GRAPH[type(block.mixer)]

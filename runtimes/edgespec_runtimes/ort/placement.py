@@ -1,0 +1,70 @@
+"""Where the operators of a graph run: on a device's provider, or on the processor.
+
+ONNX Runtime records it when it opens a graph. Some builds record only the processor's part
+(onnxruntime-webgpu 1.27), so the profile of one call decides: it names the provider of each
+operator that ran.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import onnxruntime as ort
+
+from edgespec_runtimes.ort.sample_call import sample_inputs
+
+__all__ = ["count_operators", "profile_prefix"]
+
+COPY = "Memcpy"  # the start of the names of operators that the runtime adds for copies
+
+
+def profile_prefix() -> str:
+    """The start of the path of a session's profile, in a folder for temporary files."""
+    return str(Path(tempfile.gettempdir()) / "edgespec-profile")
+
+
+def count_operators(session: ort.InferenceSession, title: str) -> tuple[int, int]:
+    """How many of a graph's operators a provider runs, and how many there are.
+
+    Args:
+        session: opened with a profile, which ends here.
+        title: ONNX Runtime's name of the provider.
+    """
+    profile: Path | None = None
+    try:
+        counts = _recorded(session)
+        if title not in counts:
+            session.run(None, sample_inputs(session))
+        profile = Path(session.end_profiling())
+        if title not in counts:
+            counts = _ran(profile) or counts
+    finally:
+        if profile is not None:
+            with suppress(OSError):
+                profile.unlink()
+    return counts.get(title, 0), sum(counts.values())
+
+
+def _recorded(session: ort.InferenceSession) -> dict[str, int]:
+    """Operators by provider, as recorded when the graph was opened."""
+    counts: dict[str, int] = {}
+    for part in session.get_provider_graph_assignment_info():
+        counts[part.ep_name] = counts.get(part.ep_name, 0) + len(part.get_nodes())
+    return counts
+
+
+def _ran(profile: Path) -> dict[str, int]:
+    """Operators by provider, as a profile has them."""
+    providers: dict[str, str] = {}
+    for event in json.loads(profile.read_text(encoding="utf-8")):
+        ran: Mapping[str, str] = event.get("args", {})
+        if "provider" in ran and not ran.get("op_name", "").startswith(COPY):
+            providers[event["name"]] = ran["provider"]
+    counts: dict[str, int] = {}
+    for provider in providers.values():
+        counts[provider] = counts.get(provider, 0) + 1
+    return counts
