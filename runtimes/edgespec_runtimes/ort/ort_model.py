@@ -146,6 +146,12 @@ class OrtModel(CachedSequence):
         """The cache's memory: [1, heads, positions, width] for each buffer."""
         return self._decoder.cache.arrays
 
+    @property
+    def copied_bytes(self) -> int:
+        """What calls have copied between the host and a device with memory of its own; what an
+        encoder reads is not counted."""
+        return self._decoder.copied_bytes
+
     def make_batch(self, count: int, capacity: int) -> OrtBatch:
         """Sequences with caches of their own that share this model's weights and their calls.
 

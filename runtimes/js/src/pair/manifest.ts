@@ -121,6 +121,7 @@ export interface Manifest {
   readonly chat: ChatFormat | null;
   readonly generation: GenerationDefaults;
   readonly languages?: Languages | null;
+  readonly host?: string | null;
   readonly target: Exported;
   readonly draft: Exported | null;
   readonly files: Readonly<Record<string, FileRecord>>;
