@@ -13,7 +13,7 @@ from edgespec_export.progress import Progress, no_progress
 
 __all__ = ["export_pair"]
 
-DEFAULT_FORMATS = {WEB: ("int8",), GPU: ("fp32",)}
+DEFAULT_FORMATS: dict[str | None, tuple[str, ...]] = {WEB: ("int8",), GPU: ("fp32",)}
 
 
 def export_pair(
@@ -45,8 +45,7 @@ def export_pair(
             the default of the pair. `target_formats` None: see `default_format`.
         cache_formats: formats of the target's keys and values, for each of its number formats.
         calibration: texts for int4: "built-in", "none", or a file of them (lines of "%%" between).
-        host: what runs the pair: "web", a browser, with `target_formats` None as int8; or "gpu",
-            with None as fp32. None: any machine.
+        host: "web", a browser, `target_formats` None as int8; "gpu", None as fp32; None: any.
         verify: compare every float32 graph with the original model in transformers.
         measure: measure row invariance, and distances from float32; else the first use does.
         threads: for the measurements; None is the number that the device suggests.
@@ -60,7 +59,7 @@ def export_pair(
         from edgespec_export.requested_formats import RequestedFormats
         from edgespec_export.run_export import ExportRequest, run_export
 
-    if host is not None and target_formats is None:
+    if target_formats is None:
         target_formats = DEFAULT_FORMATS.get(host)
     request = ExportRequest(
         target=target,

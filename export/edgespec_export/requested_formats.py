@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from edgespec.artifact.hosts import GPU, HOSTS, WEB
 from edgespec.errors import UsageError, shortened
-from edgespec_export import gpu, web
 from edgespec_export.components.attention.kv_cache import CACHES
 from edgespec_export.default_format import candidate_formats
+from edgespec_export.hosts import gpu, web
 from edgespec_export.quantization.formats import FORMATS
 
 __all__ = ["RequestedFormats"]

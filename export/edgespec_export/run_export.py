@@ -14,13 +14,13 @@ from edgespec import __version__
 from edgespec.artifact.hosts import GPU, WEB
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
 from edgespec.device.device import Device
-from edgespec_export import gpu, web
 from edgespec_export.calibration.calibrated import Calibration
 from edgespec_export.calibration.texts import calibration_texts
 from edgespec_export.checkpoint import sources as checkpoint_sources
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.default_format import with_chosen_format
 from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
+from edgespec_export.hosts import gpu, web
 from edgespec_export.measure_variants import measured
 from edgespec_export.progress import Progress
 from edgespec_export.requested_formats import RequestedFormats

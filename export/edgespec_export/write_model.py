@@ -13,7 +13,6 @@ from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.hosts import GPU
 from edgespec.artifact.manifest import Exported, FusedBlocks, Variant
 from edgespec.artifact.speech_format import write_speech_format
-from edgespec_export import gpu
 from edgespec_export.calibration.calibrated import Calibration, calibrated
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.speech_tokens import speech_format
@@ -25,6 +24,7 @@ from edgespec_export.components.attention.standard_attention import Standard
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import Family
 from edgespec_export.families.family import Sound
+from edgespec_export.hosts import gpu
 from edgespec_export.passes.fuse_blocks import Fusion
 from edgespec_export.progress import Progress
 from edgespec_export.quantization.formats import FORMATS

@@ -16,8 +16,8 @@ from checkpoints import write_llama
 from edgespec.artifact.manifest import Manifest, read_manifest
 from edgespec.cli.commands.export_command import export
 from edgespec_export.export_pair import export_pair
+from edgespec_export.hosts.web import WEB_FORMATS
 from edgespec_export.quantization.formats import FORMATS, Format
-from edgespec_export.web import WEB_FORMATS
 
 # Operators of the standard and of ONNX Runtime that multiply rows by weights.
 PRODUCTS = {"Conv", "Einsum", "Gemm", "MatMul", "MatMulInteger", "MatMulNBits", "QLinearMatMul"}

@@ -19,8 +19,8 @@ from command import run
 from edgespec.artifact.integrity import check_weights
 from edgespec.artifact.manifest import is_weights, read_manifest
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_export import web
 from edgespec_export.export_pair import export_pair
+from edgespec_export.hosts import web
 from edgespec_export.operators.int8_ops import INT8_HEAD
 from edgespec_export.passes.inline_functions import FOR_KERNELS
 from edgespec_export.quantization.hadamard import hadamard

@@ -8,7 +8,7 @@ import sys
 import onnxruntime as ort
 import pytest
 
-from edgespec_runtimes.ort import plugins
+from edgespec_runtimes.ort.providing import plugins
 
 MODULE = """
 import os, pathlib

@@ -26,7 +26,7 @@ from edgespec.pair.opening.runtime import machine_of, measure_row_invariance
 from edgespec_export.export_pair import export_pair
 from edgespec_export.quantization.int8 import Int8
 from edgespec_runtimes.ort import providers
-from edgespec_runtimes.ort.plugins import Plugins
+from edgespec_runtimes.ort.providing.plugins import Plugins
 from logged import logged_lines
 from profiles import profile
 from rotated_float import RotatedFloat

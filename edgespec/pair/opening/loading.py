@@ -87,8 +87,7 @@ def load(
         EdgespecError: the folder is not a pair, is damaged, or cannot be run here.
     """
     folder = Path(folder)
-    manifest = read_manifest(folder)
-    tokenizer = load_tokenizer(folder)
+    manifest, tokenizer = read_manifest(folder), load_tokenizer(folder)
     known = read_corpus([Path(file) for file in corpus], tokenizer) if corpus else None
     remembered = None if remember is None else _remembered(Path(remember), manifest)
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)

@@ -64,7 +64,7 @@ def refuse_if_far(folder: Path, manifest: Manifest, variant: str, device: Device
     if device.provider == CPU:
         return
     target, tokenizer = manifest.target, load_tokenizer(folder)
-    here, there = _both(folder, manifest, variant, device)
+    there, here = _both(folder, manifest, variant, device)
     texts = [tokenizer.encode(text).ids for text in sample_texts(target)[:COMPARED]]
     samples = samples_for(here, texts, target.is_encoder_decoder)
     expected, found = (
@@ -101,16 +101,16 @@ def _distance_from_processor(
 ) -> Distance:
     """The distance on built-in texts."""
     target, tokenizer = manifest.target, load_tokenizer(folder)
-    here, there = _both(folder, manifest, variant, device)
+    there, here = _both(folder, manifest, variant, device)
     texts = [tokenizer.encode(text).ids for text in sample_texts(target)]
     samples = samples_for(here, texts, target.is_encoder_decoder)
     return distance(here, there, samples, CPU)
 
 
 def _both(folder: Path, manifest: Manifest, variant: str, device: Device) -> list[OrtModel]:
-    """A target on the processor, and on a device; one that reads sound has a sample of it."""
+    """A target on a device, and on the processor; one that reads sound has a sample of it."""
     models = []
-    for where in (Device(device.threads), device):
+    for where in (device, Device(device.threads)):
         model = open_model(folder, manifest.target, variant, device=where, min_rows=2)
         hear_sample(folder, manifest.target, variant, model)
         models.append(model)

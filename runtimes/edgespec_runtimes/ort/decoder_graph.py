@@ -9,8 +9,8 @@ import onnxruntime as ort
 from edgespec.artifact import graph_io
 from edgespec.device.device import CPU, Device
 from edgespec.errors import EdgespecError
-from edgespec_runtimes.ort.placement import count_operators
 from edgespec_runtimes.ort.providers import find_provider
+from edgespec_runtimes.ort.providing.placement import count_operators
 from edgespec_runtimes.ort.recurrent_states import recurrent_layers
 from edgespec_runtimes.ort.session import as_edgespec_errors, open_session
 

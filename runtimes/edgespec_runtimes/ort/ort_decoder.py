@@ -20,8 +20,8 @@ from edgespec_runtimes.ort.cache_memory import (
 )
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.graph_run import BlockRun, GraphRun, LogitsRun, RunMemory, TopTokensRun
+from edgespec_runtimes.ort.providing.resident_cache import resident_cache
 from edgespec_runtimes.ort.recurrent_states import RecurrentStates, StateMemory, Step
-from edgespec_runtimes.ort.resident_cache import resident_cache
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtDecoder"]

@@ -13,7 +13,7 @@ import onnxruntime as ort
 from edgespec.device.device import CPU, ProviderInfo
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import UsageError, shortened
-from edgespec_runtimes.ort.plugins import load_plugins
+from edgespec_runtimes.ort.providing.plugins import load_plugins
 
 __all__ = ["CPU_TITLE", "Provider", "all_providers", "find_provider", "unusable_plugins"]
 

@@ -13,8 +13,8 @@ from edgespec.device.kernels import SWITCH, installed_kernels, release
 from edgespec.errors import EdgespecError, one_line
 from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
-from edgespec_runtimes.ort.placement import profile_prefix
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
+from edgespec_runtimes.ort.providing.placement import profile_prefix
 
 __all__ = ["as_edgespec_errors", "open_session"]
 

@@ -11,7 +11,7 @@ from edgespec.artifact.graph_io import KEY_POSITIONS, Buffer
 from edgespec.errors import EdgespecError, one_line
 from edgespec_runtimes.ort.cache_memory import CacheMemory
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
-from edgespec_runtimes.ort.sample_call import sample_inputs
+from edgespec_runtimes.ort.providing.sample_call import sample_inputs
 
 __all__ = ["resident_cache"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from edgespec_runtimes.ort.sample_call import sample_inputs
+from edgespec_runtimes.ort.providing.sample_call import sample_inputs
 
 __all__ = ["count_operators", "profile_prefix"]
 

@@ -1,0 +1,1 @@
+"""What an export is made for: what it may contain."""
