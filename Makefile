@@ -3,6 +3,7 @@
 # make demo-whisper Whisper base from Python packages, with tiny.en as its draft; needs espeak-ng
 # make demo-gemma Gemma 3 270M from a Python package, with prompt lookup
 # make demo-qwen  Qwen2.5-Coder 1.5B from Python packages, with 0.5B as its draft (1.6 GB)
+# make native     libedgespec, the C interface; needs cmake, a C++ compiler and nlohmann-json3-dev
 # make test       the tests; COVERAGE=1 also measures which lines they run
 # make lint types docs wheel lint-kernels sanitize kernel-wheels   what CI adds
 # make demo-web   a page that translates and chats in the browser; needs npm
@@ -14,7 +15,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web
+.PHONY: native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -115,6 +116,12 @@ COMPILES := $(CI)$(shell uname -m | grep -qE 'x86_64|aarch64|arm64' && command -
 	@$(if $(COMPILES),,echo 'no C++ compiler here: edgespec runs without its kernels, at about half the speed')
 	touch $@
 
+# tests/native are skipped where it was not built. EDGESPEC_TARGETS=avx2 compiles the kernels of one target only.
+native:
+	cmake -S runtimes/native -B build/native -DEDGESPEC_TESTS=ON \
+		$(if $(EDGESPEC_TARGETS),-DEDGESPEC_TARGETS='$(EDGESPEC_TARGETS)') --log-level=WARNING
+	cmake --build build/native --parallel 2
+
 # Without npm the tests of the JavaScript package are skipped; without its registry, too, but not in CI.
 runtimes/js/node_modules: runtimes/js/package-lock.json
 	if command -v npm > /dev/null; then \
@@ -199,7 +206,7 @@ docs: .venv/test
 	touch $@
 
 lint-kernels: .venv/kernel-tools
-	$(BIN)/clang-format --dry-run --Werror $$(find runtimes/kernels/src runtimes/kernels/tests -name '*.h' -o -name '*.cpp')
+	$(BIN)/clang-format --dry-run --Werror $$(find runtimes/kernels/src runtimes/kernels/tests runtimes/native -name '*.h' -o -name '*.cpp')
 	$(BIN)/cmake -S runtimes/kernels -B build/kernels-lint -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING
 	$(BIN)/run-clang-tidy.py -quiet -config-file runtimes/kernels/.clang-tidy -clang-tidy-binary $(BIN)/clang-tidy -p build/kernels-lint runtimes/kernels/src/
 

@@ -1,0 +1,35 @@
+# What kernels are built for, and of; runtimes/native links the same.
+# The instruction sets that kernels are built for, and the compiler's flags for each. The dispatcher
+# knows them by the same names (src/dispatch/processor.h).
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(targets avx512 avxvnni avx2)
+  set(flags_avx2 -mavx2 -mfma -mf16c)
+  set(flags_avxvnni ${flags_avx2} -mavxvnni)
+  set(flags_avx512 ${flags_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  set(targets i8mm neon)
+  set(flags_neon -march=armv8.2-a+dotprod)
+  set(flags_i8mm -march=armv8.2-a+dotprod+i8mm)
+else()
+  message(FATAL_ERROR "there are no kernels for ${CMAKE_SYSTEM_PROCESSOR}; edgespec runs without them")
+endif()
+
+set(kernels_src ${CMAKE_CURRENT_LIST_DIR}/../src)
+set(kernel_sources
+  ${kernels_src}/kernels/argmax_pruned.cpp
+  ${kernels_src}/kernels/attention/attention.cpp
+  ${kernels_src}/kernels/attention/product.cpp
+  ${kernels_src}/kernels/gated_delta.cpp
+  ${kernels_src}/kernels/groups.cpp
+  ${kernels_src}/kernels/cache_rows.cpp
+  ${kernels_src}/kernels/matmul_half.cpp
+  ${kernels_src}/kernels/matmul_int4.cpp
+  ${kernels_src}/kernels/matmul_int8_groups.cpp
+  ${kernels_src}/kernels/matmul_int8.cpp
+  ${kernels_src}/kernels/packed_memory.cpp
+  ${kernels_src}/kernels/rows.cpp
+  ${kernels_src}/kernels/sampling.cpp)
+set(operator_sources ${kernels_src}/ops/register.cpp)
+set(dispatch_sources
+  ${kernels_src}/dispatch/shared_library.cpp
+  ${kernels_src}/dispatch/target.cpp)

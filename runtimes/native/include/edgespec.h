@@ -1,0 +1,155 @@
+/* libedgespec: exact speculative decoding of exported pairs, for programs in any language.
+ *
+ * - A model is loaded once and never changes: threads may share it. It has any number of sessions,
+ *   each with caches of its own and used by one thread at a time. edgespec_cancel alone may be
+ *   called by any thread.
+ * - A session makes one text after the other, in token ids, and is asked for the next piece: there
+ *   are no callbacks.
+ * - Functions that can fail return a status. edgespec_message() then says why in one line, for the
+ *   thread that called: the value, the limit, the way out.
+ * - Objects may be closed in any order. A session whose model was closed goes on: the model's
+ * memory is freed with its last session.
+ * - Structures begin with their size and only grow at their end. edgespec_…_defaults fills them in.
+ */
+#ifndef EDGESPEC_H
+#define EDGESPEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define EDGESPEC_API __declspec(dllexport)
+#else
+#define EDGESPEC_API __attribute__((visibility("default")))
+#endif
+
+/* Programs that were compiled with another number need another library. */
+#define EDGESPEC_ABI 1
+
+typedef struct edgespec_model edgespec_model;
+typedef struct edgespec_session edgespec_session;
+
+typedef enum edgespec_status {
+  EDGESPEC_OK = 0,
+  EDGESPEC_ERROR = 1,     /* something outside the program is wrong: a file, a model, a machine */
+  EDGESPEC_USAGE = 2,     /* the caller asked for something that cannot be */
+  EDGESPEC_CANCELLED = 3, /* edgespec_cancel ended the text */
+} edgespec_status;
+
+/* Who decides which drafted tokens stay. All are exact. */
+typedef enum edgespec_rule {
+  EDGESPEC_RULE_DEFAULT = 0, /* coupled when sampling; greedy text is the same with each */
+  EDGESPEC_RULE_COUPLED = 1, /* the text is the plain text of its seed, token by token */
+  EDGESPEC_RULE_TOKEN = 2,
+  EDGESPEC_RULE_BLOCK = 3,
+} edgespec_rule;
+
+typedef enum edgespec_ending {
+  EDGESPEC_GOES_ON = 0,
+  EDGESPEC_END_OF_TEXT = 1, /* a token of the model ended it */
+  EDGESPEC_STOPPED = 2,     /* one of stop_tokens did */
+  EDGESPEC_MAX_TOKENS = 3,  /* it has max_new_tokens */
+  EDGESPEC_FULL = 4,        /* the cache is full */
+} edgespec_ending;
+
+typedef struct edgespec_load_options {
+  size_t size;               /* of this structure */
+  const char* onnxruntime;   /* file of ONNX Runtime's shared library, 1.25 or newer; NULL: its
+                                usual name, where the system finds libraries */
+  const char* target_format; /* which exported variants; NULL: the first */
+  const char* draft_format;
+  int32_t threads;       /* of each model; 0: all physical cores */
+  int32_t allow_inexact; /* 1: speculate even where the target was not found row-invariant */
+  int64_t capacity;      /* positions of a session's caches; 0: the exporter's choice */
+} edgespec_load_options;
+
+typedef struct edgespec_bias {
+  int64_t token;
+  double bias;
+} edgespec_bias;
+
+/* How a text is made; docs/reference/python.md says more about each option. */
+typedef struct edgespec_options {
+  size_t size; /* of this structure */
+  /* Sampling. */
+  double temperature;     /* 0: greedy, the default */
+  int64_t top_k;          /* 0: off */
+  double top_p;           /* 1: off */
+  double min_p;           /* 0: off */
+  double top_n_sigma;     /* 0: off */
+  double xtc_probability; /* 0: off */
+  double xtc_threshold;   /* 0.1 */
+  /* Changes of logits. */
+  double repetition_penalty; /* 1: off */
+  double presence_penalty;   /* 0: off */
+  double frequency_penalty;  /* 0: off */
+  const edgespec_bias* logit_bias;
+  size_t logit_bias_count;
+  int64_t min_tokens; /* 0: off */
+  /* The end of the text. */
+  int64_t max_new_tokens;     /* -1: up to the end of the text or of the cache */
+  const int64_t* stop_tokens; /* end the text, as the model's own do; they are part of it */
+  size_t stop_tokens_count;
+  int32_t ignore_eos; /* 1: go on after a token of the model that ends a text */
+  /* Drafts. */
+  int32_t draft; /* 1: the draft model drafts, if the pair has one; 0: plain decoding */
+  int64_t gamma; /* tokens drafted a round: 4 */
+  edgespec_rule rule;
+  /* Random draws. */
+  int32_t has_seed; /* 0: a new one */
+  uint64_t seed;    /* draws the same text again */
+} edgespec_options;
+
+/* What one call of the target brought, or the text's end, which has no tokens. */
+typedef struct edgespec_piece {
+  size_t size;           /* of this structure */
+  const int64_t* tokens; /* valid until the session's next call */
+  size_t count;
+  int64_t drafted, evaluated, accepted; /* tokens: proposed, looked at by the rule, emitted */
+  edgespec_ending ending;
+} edgespec_piece;
+
+/* EDGESPEC_ABI of the library, and the version of edgespec that it is part of. */
+EDGESPEC_API uint32_t edgespec_abi(void);
+EDGESPEC_API const char* edgespec_version(void);
+
+/* Why the thread's latest call failed; valid until its next one. */
+EDGESPEC_API const char* edgespec_message(void);
+
+EDGESPEC_API void edgespec_load_options_defaults(edgespec_load_options* options);
+EDGESPEC_API void edgespec_options_defaults(edgespec_options* options);
+
+/* Opens the pair that `edgespec export` wrote to a folder. options may be NULL. */
+EDGESPEC_API edgespec_status edgespec_load(const char* folder, const edgespec_load_options* options,
+                                           edgespec_model** model);
+EDGESPEC_API void edgespec_close(edgespec_model* model);
+
+/* A session, with the memory of its caches. */
+EDGESPEC_API edgespec_status edgespec_open_session(edgespec_model* model,
+                                                   edgespec_session** session);
+EDGESPEC_API void edgespec_close_session(edgespec_session* session);
+
+/* Begins a text; one that has not ended is dropped. Reads the prompt with the target.
+ *
+ * prompt: token ids, at least one. options may be NULL. seed: is told the seed; may be NULL. */
+EDGESPEC_API edgespec_status edgespec_begin(edgespec_session* session, const int64_t* prompt,
+                                            size_t prompt_count, const edgespec_options* options,
+                                            uint64_t* seed);
+
+/* The next piece. A text ends with a piece that has an ending and no tokens, and has it again for
+ * every later call. */
+EDGESPEC_API edgespec_status edgespec_next(edgespec_session* session, edgespec_piece* piece);
+
+/* Ends the text that is being made, from any thread: edgespec_begin or edgespec_next returns
+ * EDGESPEC_CANCELLED before its next call of a model. Another text may begin then. */
+EDGESPEC_API void edgespec_cancel(edgespec_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

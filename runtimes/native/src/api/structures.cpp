@@ -1,0 +1,149 @@
+#include "api/structures.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "api/guarded.h"
+#include "core/shown.h"
+
+namespace edgespec {
+namespace {
+
+// A caller's structure, with the defaults of the fields that its edition lacks.
+template <typename Structure>
+Structure whole(const Structure* given, void (*defaults)(Structure*), const char* name) {
+  Structure all;
+  defaults(&all);
+  if (given == nullptr) return all;
+  if (given->size < sizeof(size_t) || given->size > sizeof(Structure)) {
+    throw UsageError(std::string(name) + " has the size " + shown(int64_t(given->size)) +
+                     "; this library's has " + shown(int64_t(sizeof(Structure))) + " bytes");
+  }
+  std::memcpy(&all, given, given->size);
+  return all;
+}
+
+std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+
+Sampling sampling_of(const edgespec_options& all) {
+  return {.temperature = all.temperature,
+          .top_k = all.top_k,
+          .top_p = all.top_p,
+          .min_p = all.min_p,
+          .top_n_sigma = all.top_n_sigma,
+          .xtc_probability = all.xtc_probability,
+          .xtc_threshold = all.xtc_threshold};
+}
+
+LogitEdits edits_of(const edgespec_options& all) {
+  LogitEdits edits{.repetition_penalty = all.repetition_penalty,
+                   .presence_penalty = all.presence_penalty,
+                   .frequency_penalty = all.frequency_penalty,
+                   .logit_bias = {},
+                   .min_tokens = all.min_tokens};
+  if (all.logit_bias_count > 0) require(all.logit_bias, "logit_bias");
+  for (size_t i = 0; i < all.logit_bias_count; ++i) {
+    edits.logit_bias.emplace_back(all.logit_bias[i].token, all.logit_bias[i].bias);
+  }
+  return edits;
+}
+
+RuleName rule_of(edgespec_rule rule) {
+  switch (rule) {
+    case EDGESPEC_RULE_DEFAULT:
+      return RuleName::kDefault;
+    case EDGESPEC_RULE_COUPLED:
+      return RuleName::kCoupled;
+    case EDGESPEC_RULE_TOKEN:
+      return RuleName::kToken;
+    case EDGESPEC_RULE_BLOCK:
+      return RuleName::kBlock;
+  }
+  throw UsageError("rule is " + shown(int64_t(rule)) + "; give one of: 0 to 3");
+}
+
+edgespec_ending ending_of(Ending ending) {
+  switch (ending) {
+    case Ending::kNone:
+      return EDGESPEC_GOES_ON;
+    case Ending::kEos:
+      return EDGESPEC_END_OF_TEXT;
+    case Ending::kStop:
+      return EDGESPEC_STOPPED;
+    case Ending::kMaxTokens:
+      return EDGESPEC_MAX_TOKENS;
+    case Ending::kCapacity:
+      return EDGESPEC_FULL;
+  }
+  return EDGESPEC_GOES_ON;
+}
+
+}  // namespace
+
+LoadOptions load_options_of(const edgespec_load_options* given) {
+  const auto all = whole(given, edgespec_load_options_defaults, "edgespec_load_options");
+  return {.onnxruntime = text_of(all.onnxruntime),
+          .target_format = text_of(all.target_format),
+          .draft_format = text_of(all.draft_format),
+          .threads = all.threads,
+          .capacity = all.capacity,
+          .allow_inexact = all.allow_inexact != 0};
+}
+
+Request request_of(const int64_t* prompt, size_t count, const edgespec_options* given) {
+  const auto all = whole(given, edgespec_options_defaults, "edgespec_options");
+  if (count > 0) require(prompt, "prompt");
+  if (all.stop_tokens_count > 0) require(all.stop_tokens, "stop_tokens");
+  Request request;
+  request.prompt.assign(prompt, prompt + count);
+  request.sampling = sampling_of(all);
+  request.edits = edits_of(all);
+  request.stop_tokens.assign(all.stop_tokens, all.stop_tokens + all.stop_tokens_count);
+  request.ignore_eos = all.ignore_eos != 0;
+  request.max_new_tokens = all.max_new_tokens;
+  if (all.has_seed != 0) request.seed = all.seed;
+  request.draft = all.draft != 0;
+  request.gamma = all.gamma;
+  request.rule = rule_of(all.rule);
+  return request;
+}
+
+void fill(edgespec_piece* piece, const Piece& made) {
+  if (piece->size < sizeof(edgespec_piece)) {
+    throw UsageError("edgespec_piece has the size " + shown(int64_t(piece->size)) +
+                     "; this library's has " + shown(int64_t(sizeof(edgespec_piece))) + " bytes");
+  }
+  const Round& round = made.round;
+  piece->tokens = round.tokens.data();
+  piece->count = round.tokens.size();
+  piece->drafted = round.drafted;
+  piece->evaluated = round.evaluated;
+  piece->accepted = round.accepted;
+  piece->ending = ending_of(made.ending);
+}
+
+}  // namespace edgespec
+
+extern "C" {
+
+void edgespec_load_options_defaults(edgespec_load_options* options) {
+  if (options == nullptr) return;
+  *options = {};
+  options->size = sizeof *options;
+}
+
+void edgespec_options_defaults(edgespec_options* options) {
+  if (options == nullptr) return;
+  const edgespec::Sampling sampling;
+  const edgespec::LogitEdits edits;
+  const edgespec::Request request;
+  *options = {};
+  options->size = sizeof *options;
+  options->top_p = sampling.top_p;
+  options->xtc_threshold = sampling.xtc_threshold;
+  options->repetition_penalty = edits.repetition_penalty;
+  options->max_new_tokens = request.max_new_tokens;
+  options->draft = request.draft ? 1 : 0;
+  options->gamma = request.gamma;
+}
+}

@@ -1,0 +1,42 @@
+#include "artifact/integrity.h"
+
+#include <algorithm>
+
+#include "artifact/sha256.h"
+#include "core/error.h"
+#include "core/shown.h"
+
+namespace edgespec {
+namespace {
+
+bool leaves_folder(const std::string& name) {
+  const std::filesystem::path path(name);
+  return path.is_absolute() || std::ranges::find(path, "..") != path.end() ||
+         name.find_first_of("\\:") != name.npos;
+}
+
+}  // namespace
+
+void check_file(const std::filesystem::path& folder, const std::string& name,
+                const FileRecord& recorded) {
+  if (leaves_folder(name)) {
+    throw Error("the manifest of " + folder.string() + " names " + shown(std::string_view(name)) +
+                ", which leaves the folder; refused");
+  }
+  const std::filesystem::path path = folder / name;
+  if (!std::filesystem::is_regular_file(path)) {
+    throw Error(path.string() + " is missing; export the pair again");
+  }
+  const uint64_t size = std::filesystem::file_size(path);
+  if (size != recorded.bytes) {
+    throw Error(path.string() + " has " + std::to_string(size) + " bytes where the manifest says " +
+                std::to_string(recorded.bytes) +
+                "; it is damaged or half-copied: copy or export the pair again");
+  }
+  const bool is_small = name.ends_with(".onnx") || name.ends_with(".json");
+  if (is_small && sha256_of(path) != recorded.sha256) {
+    throw Error(path.string() + " is not the file that was exported; copy or export it again");
+  }
+}
+
+}  // namespace edgespec

@@ -1,0 +1,180 @@
+#include "artifact/manifest.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "artifact/canonical_json.h"
+#include "artifact/integrity.h"
+#include "artifact/sha256.h"
+#include "core/error.h"
+#include "core/shown.h"
+
+namespace edgespec {
+namespace {
+
+using Json = nlohmann::ordered_json;  // the first variant is the default
+
+constexpr const char* kManifest = "edgespec.json";
+constexpr const char* kTokenizer = "tokenizer.json";
+constexpr int64_t kMostTokens = 100'000'000;
+constexpr int64_t kMostHeads = 10'000;
+constexpr int64_t kMostWidth = 65'536;
+constexpr int64_t kMostPositions = 1'000'000'000;
+
+int64_t in_range(const Json& object, const char* name, int64_t most) {
+  const auto value = object.at(name).get<int64_t>();
+  if (1 <= value && value <= most) return value;
+  throw std::runtime_error(std::string(name) + " is " + shown(value) + ", not 1 to " + shown(most));
+}
+
+template <typename Value>
+std::optional<Value> optional_of(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || found->is_null()) return std::nullopt;
+  return found->get<Value>();
+}
+
+std::optional<RowInvariance> row_invariance_of(const Json& variant) {
+  const auto found = variant.find("row_invariance");
+  if (found == variant.end() || found->is_null()) return std::nullopt;
+  const RowInvariance measured{
+      found->at("is_row_invariant").get<bool>(), in_range(*found, "min_rows", kMaxRows),
+      in_range(*found, "max_rows", kMaxRows), found->at("machine").get<std::string>()};
+  return measured;
+}
+
+Variant variant_of(const std::string& name, const Json& data, const std::string& source) {
+  Variant variant{name, data.at("graphs").get<std::map<std::string, std::string>>(),
+                  data.at("cache_format").get<std::string>(), row_invariance_of(data)};
+  if (!variant.graphs.contains("decoder")) {
+    throw std::runtime_error("the variant " + shown(std::string_view(name)) + " of " + source +
+                             " has no decoder");
+  }
+  const std::string& cache = variant.cache_format;
+  if (cache != "fp32" && cache != "fp16" && cache != "int8") {
+    throw std::runtime_error("cache_format is " + shown(std::string_view(cache)));
+  }
+  return variant;
+}
+
+std::vector<LayerShape> layers_of(const Json& data) {
+  const int64_t count = in_range(data, "layers", kMostHeads);
+  const LayerShape usual{in_range(data, "kv_heads", kMostHeads),
+                         in_range(data, "head_size", kMostWidth)};
+  std::vector<LayerShape> layers;
+  for (const Json& shape : data.value("layer_shapes", Json::array())) {
+    layers.push_back(
+        {in_range(shape, "kv_heads", kMostHeads), in_range(shape, "head_size", kMostWidth)});
+  }
+  if (layers.empty()) return std::vector<LayerShape>(count, usual);
+  if (std::ssize(layers) == count) return layers;
+  throw std::runtime_error("layer_shapes has " + std::to_string(layers.size()) + " of " +
+                           shown(count) + " layers");
+}
+
+Exported model_of(const Json& data) {
+  Exported model;
+  model.family = data.at("family").get<std::string>();
+  model.source = data.at("source").get<std::string>();
+  model.vocab_size = in_range(data, "vocab_size", kMostTokens);
+  model.read_tokens = optional_of<int64_t>(data, "input_vocab_size").value_or(model.vocab_size);
+  model.capacity = in_range(data, "capacity", kMostPositions);
+  model.positions = optional_of<int64_t>(data, "positions");
+  model.start_token = optional_of<Token>(data, "start_token");
+  model.features = data.value("features", int64_t{0});
+  model.is_recurrent = !data.value("states", Json::array()).empty();
+  model.layers = layers_of(data);
+  model.vocabulary = optional_of<std::string>(data, "vocabulary").value_or("");
+  for (const auto& [name, variant] : data.at("variants").items()) {
+    model.variants.push_back(variant_of(name, variant, model.source));
+  }
+  if (model.variants.empty()) throw std::runtime_error(model.source + " has no variant");
+  return model;
+}
+
+Manifest manifest_of(const Json& data, const std::filesystem::path& folder) {
+  Manifest manifest{folder,
+                    data.at("eos_token_ids").get<Tokens>(),
+                    model_of(data.at("target")),
+                    std::nullopt,
+                    {}};
+  if (!data.at("draft").is_null()) manifest.draft = model_of(data.at("draft"));
+  for (const auto& [name, file] : data.at("files").items()) {
+    manifest.files[name] = {file.at("bytes").get<uint64_t>(), file.at("sha256").get<std::string>()};
+  }
+  return manifest;
+}
+
+void check_version(const Json& version, const std::filesystem::path& folder) {
+  if (version == kFormatVersion) return;
+  const bool older = version.is_number_integer() && version < kFormatVersion;
+  throw Error(folder.string() + " has format version " + version.dump() +
+              " and this edgespec reads " + shown(kFormatVersion) + "; " +
+              (older ? "export the pair again" : "update edgespec or export the pair again"));
+}
+
+// Every file that the manifest names is recorded, and there as it was exported.
+void check_files(const Manifest& manifest) {
+  for (const auto& [name, recorded] : manifest.files) check_file(manifest.folder, name, recorded);
+  std::map<std::string, bool> named = {{kTokenizer, true}};
+  for (const Exported* model : {&manifest.target, manifest.draft ? &*manifest.draft : nullptr}) {
+    if (model == nullptr) continue;
+    if (!model->vocabulary.empty()) named[model->vocabulary] = true;
+    for (const Variant& variant : model->variants) {
+      for (const auto& [graph, file] : variant.graphs) named[file] = true;
+    }
+  }
+  for (const auto& [name, is] : named) {
+    if (manifest.files.contains(name)) continue;
+    throw Error((manifest.folder / kManifest).string() + " does not record " +
+                shown(std::string_view(name)) + " among its files; export it again");
+  }
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream content(file, std::ios::binary);
+  std::ostringstream text;
+  text << content.rdbuf();
+  return std::move(text).str();
+}
+
+}  // namespace
+
+const Variant& Exported::variant(const std::string& name, const std::string& role) const {
+  std::string names;
+  for (const Variant& one : variants) {
+    if (name.empty() || one.name == name) return one;
+    names += (names.empty() ? "" : ", ") + one.name;
+  }
+  throw UsageError("the " + role + " was not exported as " + shown(std::string_view(name)) +
+                   "; there is: " + names);
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kManifest;
+  if (!std::filesystem::is_regular_file(path)) {
+    throw Error(folder.string() + " has no " + kManifest +
+                ", so it is not an exported pair; make one with: edgespec export TARGET DRAFT -o "
+                "DIR");
+  }
+  const std::string text = text_of(path);
+  Manifest manifest;
+  bool is_unchanged = false;
+  try {
+    const Json data = Json::parse(text);
+    check_version(data.at("version"), folder);
+    manifest = manifest_of(data, folder);
+    is_unchanged = data.value("digest", "") == sha256(canonical_json(text, "digest"));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(path.string() + " is damaged (" + error.what() + "); export the pair again");
+  }
+  if (!is_unchanged)
+    throw Error(path.string() + " was changed after export; export the pair again");
+  check_files(manifest);
+  return manifest;
+}
+
+}  // namespace edgespec

@@ -1,0 +1,82 @@
+// The manifest of an exported folder: what its models are and which files belong to it, as
+// docs/reference/folder-format.md describes it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/distribution.h"
+
+namespace edgespec {
+
+constexpr int64_t kFormatVersion = 5;
+// Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token.
+constexpr int64_t kMaxRows = 17;
+
+// What a manifest says of a file.
+struct FileRecord {
+  uint64_t bytes;
+  std::string sha256;
+};
+
+// Whether a position's logits have the same bits whatever else is in the call.
+struct RowInvariance {
+  bool is_row_invariant;
+  int64_t min_rows;
+  int64_t max_rows;
+  std::string machine;  // digest of the record of what it was measured on: it holds there only
+};
+
+// One set of graphs of a model: one number format for its weights and one for its cache.
+struct Variant {
+  std::string name;
+  std::map<std::string, std::string> graphs;  // graph name to file
+  std::string cache_format;                   // "fp32", "fp16" or "int8"
+  std::optional<RowInvariance> row_invariance;
+};
+
+// The shape of a layer of the cache.
+struct LayerShape {
+  int64_t kv_heads;
+  int64_t head_size;
+};
+
+// A target or a draft: what a runtime must know to run its graphs.
+struct Exported {
+  std::string family;
+  std::string source;  // where the weights come from, for people
+  int64_t vocab_size;
+  int64_t read_tokens;  // tokens that it can read: ids from 0
+  int64_t capacity;
+  std::optional<int64_t> positions;
+  std::optional<Token> start_token;  // of an encoder-decoder
+  int64_t features;
+  bool is_recurrent;
+  std::vector<LayerShape> layers;  // of the cache
+  std::string vocabulary;          // the file of a draft with other tokens; else empty
+  std::vector<Variant> variants;   // the first is the default
+
+  // The variant with this name, or the first. `role` is "target" or "draft". Throws UsageError.
+  const Variant& variant(const std::string& name, const std::string& role) const;
+};
+
+// Everything that this library reads in an exported folder.
+struct Manifest {
+  std::filesystem::path folder;
+  Tokens eos_token_ids;
+  Exported target;
+  std::optional<Exported> draft;
+  std::map<std::string, FileRecord> files;
+};
+
+// Reads `edgespec.json` and checks it, and the files that it names: graphs and tables by their
+// digests, weights by their size. Throws Error, with Python's sentences: no manifest, another
+// format version, a manifest that was changed, a path that leaves the folder, a file that is
+// missing, cut short or changed.
+Manifest read_manifest(const std::filesystem::path& folder);
+
+}  // namespace edgespec

@@ -1,0 +1,84 @@
+#include "core/decode.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace edgespec {
+namespace {
+
+// The tokens up to the one that ends the text, which may be an accepted one, or up to a row that
+// has no token; and whether the text ends. Such a row is an error only where the text comes to it.
+struct Emitted {
+  Tokens tokens;
+  bool ended;
+};
+
+Emitted until_end(const Tokens& run, const std::function<bool(Token)>& ends) {
+  Emitted emitted{{}, false};
+  for (const Token token : run) {
+    if (token == kRefused) break;
+    emitted.tokens.push_back(token);
+    emitted.ended = ends(token);
+    if (emitted.ended) break;
+  }
+  return emitted;
+}
+
+int64_t tokens_left(const Decoding& how) {
+  return std::min(how.max_new_tokens, how.target.capacity() - how.target.length());
+}
+
+}  // namespace
+
+Plain::Plain(Decoding how) : how_(std::move(how)), sequence_{how_.target.prefill(how_.prompt)} {
+  left_ = tokens_left(how_);
+}
+
+std::optional<Round> Plain::next() {
+  if (left_ <= 0) return std::nullopt;
+  how_.randomness.begin_round(std::ssize(sequence_) - 1);
+  const Distribution& p = how_.score.score(sequence_, {}).at(0);
+  const Token token = how_.randomness.categorical(p, 0);
+  if (token == kRefused) throw Error(p.refusal);
+  sequence_.push_back(token);
+  left_ = how_.ends(token) ? 0 : left_ - 1;
+  return Round{{token}, 0, 0, 0};
+}
+
+Speculative::Speculative(Decoding how, Drafter& draft, Rule rule, int64_t gamma,
+                         const SamplingTable& kernels)
+    : how_(std::move(how)),
+      draft_(draft),
+      rule_(rule),
+      gamma_(gamma),
+      kernels_(kernels),
+      sequence_{how_.target.prefill(how_.prompt)} {
+  draft_.begin(how_.prompt);
+  left_ = tokens_left(how_);
+}
+
+std::optional<Round> Speculative::next() {
+  if (!refusal_.empty()) throw Error(refusal_);
+  if (left_ <= 0) return std::nullopt;
+  Randomness& draws = how_.randomness;
+  draws.begin_round(std::ssize(sequence_) - 1);
+  const int64_t most = std::min(gamma_, left_ - 1);
+  const Proposal proposal = most > 0 ? draft_.propose(sequence_, most, draws) : Proposal{};
+  const int64_t drafted = std::ssize(proposal.tokens), start = how_.target.length();
+  TargetDistributions& p = how_.score.score(sequence_, proposal.tokens);
+  const VerificationResult result = rule_(proposal, p, draws, kernels_);
+  Tokens run(proposal.tokens.begin(), proposal.tokens.begin() + result.accepted);
+  run.push_back(draws.categorical(result.next, result.accepted));
+  const auto [tokens, ended] = until_end(run, how_.ends);
+  const int64_t count = std::ssize(tokens);
+  if (count < std::ssize(run) && !ended) refusal_ = p.at(count).refusal;
+  if (count == 0) throw Error(refusal_);
+  how_.target.rewind(start + count);
+  sequence_.insert(sequence_.end(), tokens.begin(), tokens.end());
+  left_ = ended ? 0 : left_ - count;
+  return Round{tokens, drafted, std::min(result.evaluated, count),
+               std::min(result.accepted, count)};
+}
+
+}  // namespace edgespec

@@ -1,0 +1,33 @@
+// What the loop asks of a drafter, and what a drafter proposes.
+//
+// A drafter changes how fast a text comes, never the text's distribution, as long as it reports the
+// distribution that each of its tokens was drawn from. (The coupled rule does not look at it.)
+#pragma once
+
+#include <vector>
+
+#include "core/distribution.h"
+#include "core/randomness.h"
+
+namespace edgespec {
+
+// γ drafted tokens, and for each the distribution that it was drawn from: one-hot for a token that
+// was determined. Verifying with any other q is not exact.
+struct Proposal {
+  Tokens tokens;
+  std::vector<Distribution> q;
+};
+
+// Proposes tokens.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+  // Starts a new text; `prompt` holds token ids of the target.
+  virtual void begin(const Tokens& prompt) = 0;
+  // Proposes at most `gamma` tokens to follow `sequence`: the pending token and all tokens emitted
+  // since `begin`. Every random draw comes from `randomness`, a token's with the number of tokens
+  // proposed before it.
+  virtual Proposal propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) = 0;
+};
+
+}  // namespace edgespec

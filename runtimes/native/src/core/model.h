@@ -1,0 +1,54 @@
+// What the decoding loop asks of a model: an interface that any runtime can implement.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/distribution.h"
+
+namespace edgespec {
+
+using Row = std::span<const float>;
+
+// Rows of logits, [count, width]; valid until the model's next call.
+struct Rows {
+  const float* logits;
+  int64_t count;
+  int64_t width;
+
+  Row operator[](int64_t row) const { return {logits + row * width, static_cast<size_t>(width)}; }
+};
+
+// The best token of each row of logits, and its logit; valid until the model's next call.
+struct BestTokens {
+  std::span<const Token> tokens;
+  std::span<const float> logits;
+};
+
+// A model with a cache of fixed capacity, rewound by setting its length.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual int64_t vocab_size() const = 0;
+  virtual int64_t capacity() const = 0;  // positions that the cache can hold
+  virtual int64_t length() const = 0;    // positions in the cache now
+  // Prefix of the cache that is final as long as the text keeps its tokens. Equal to `length`, but
+  // for EAGLE heads: they compute again what they drafted from their own hidden states.
+  virtual int64_t valid_length() const { return length(); }
+  // Whether `best_tokens` can be called, and is faster than `score`.
+  virtual bool returns_best_tokens() const { return false; }
+
+  // Starts a new text and returns the *pending* token: its row of logits is the first that the loop
+  // needs. It is the prompt's last token and not in the cache yet. Throws UsageError: the prompt is
+  // empty or does not fit the cache.
+  virtual Token prefill(const Tokens& prompt) = 0;
+  // Appends `tokens` to the cache and returns the logits after each.
+  virtual Rows score(std::span<const Token> tokens) = 0;
+  // The same, with the best token of each row alone; the first `skip` rows are left out.
+  virtual BestTokens best_tokens(std::span<const Token> tokens, int64_t skip) = 0;
+  // Drops all positions from `length` on. Costs nothing.
+  virtual void rewind(int64_t length) = 0;
+};
+
+}  // namespace edgespec

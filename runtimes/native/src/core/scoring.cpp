@@ -1,0 +1,58 @@
+#include "core/scoring.h"
+
+#include <functional>
+
+#include "core/error.h"
+
+namespace edgespec {
+namespace {
+
+// Distributions made one row at a time, when asked for; a row that has none stands as `refused`.
+class RowDistributions : public TargetDistributions {
+ public:
+  explicit RowDistributions(std::function<Distribution(int64_t)> make) : make_(std::move(make)) {}
+
+  const Distribution& at(int64_t row) override {
+    const auto known = made_.find(row);
+    return known != made_.end() ? known->second : made_.emplace(row, made(row)).first->second;
+  }
+
+ private:
+  Distribution made(int64_t row) const {
+    try {
+      return make_(row);
+    } catch (const Error& error) {
+      return refused(error.what());
+    }
+  }
+
+  std::function<Distribution(int64_t)> make_;
+  std::map<int64_t, Distribution> made_;
+};
+
+// The generated tokens that a row follows; the first pending token is not generated.
+Tokens before(int64_t row, const Tokens& sequence, const Tokens& drafted) {
+  Tokens generated(sequence.begin() + 1, sequence.end());
+  generated.insert(generated.end(), drafted.begin(), drafted.begin() + row);
+  return generated;
+}
+
+}  // namespace
+
+TargetDistributions& Scoring::score(const Tokens& sequence, const Tokens& drafted) {
+  Tokens tokens = {sequence.back()};
+  tokens.insert(tokens.end(), drafted.begin(), drafted.end());
+  if (process_.greedy() && edit_ == nullptr && target_.returns_best_tokens()) {
+    const BestTokens best = target_.best_tokens(tokens, 0);
+    scored_ = std::make_unique<RowDistributions>(
+        [best](int64_t row) { return arg_max_distribution(best.tokens[row], best.logits[row]); });
+    return *scored_;
+  }
+  const Rows rows = target_.score(tokens);
+  scored_ = std::make_unique<RowDistributions>([this, rows, sequence, drafted](int64_t row) {
+    return process_(edit_ ? (*edit_)(rows[row], before(row, sequence, drafted)) : rows[row]);
+  });
+  return *scored_;
+}
+
+}  // namespace edgespec

@@ -1,0 +1,60 @@
+#include "device/kernels.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "dispatch/processor.h"
+#include "dispatch/target.h"
+
+// What the kernels of a target show, see CMakeLists.txt.
+#define LINKED(target)                                                                      \
+  extern "C" OrtStatus* edgespec_operators_##target(OrtSessionOptions*, const OrtApiBase*); \
+  extern "C" const edgespec::SamplingTable* edgespec_sampling_##target();
+#include "linked_targets.inc"
+#undef LINKED
+
+namespace edgespec {
+namespace {
+
+struct Linked {
+  const char* target;
+  const SamplingTable* (*sampling)();
+  decltype(Kernels::add_operators) add_operators;
+};
+
+// The fastest first.
+constexpr std::array kLinked = {
+#define LINKED(target) Linked{#target, edgespec_sampling_##target, edgespec_operators_##target},
+#include "linked_targets.inc"
+#undef LINKED
+};
+
+bool runs_here(std::string_view name) {
+  for (const Target& target : kTargets) {
+    if (name == target.name) return target.runs_here();
+  }
+  return false;
+}
+
+Kernels of(const Linked& linked) {
+  return {linked.target, *linked.sampling(), linked.add_operators};
+}
+
+}  // namespace
+
+Kernels kernels_here() {
+  const Choice choice = chosen_target();
+  if (!choice.problem.empty()) throw UsageError(choice.problem);
+  for (const Linked& linked : kLinked) {
+    if (choice.target == linked.target) return of(linked);
+  }
+  for (const Linked& linked : kLinked) {  // this build has fewer targets than there are
+    if (runs_here(linked.target)) return of(linked);
+  }
+  throw UsageError("this build of libedgespec has no kernels for " + choice.target +
+                   "; build it with all of EDGESPEC_TARGETS");
+}
+
+}  // namespace edgespec

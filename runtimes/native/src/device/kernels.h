@@ -1,0 +1,21 @@
+// The kernels that are linked into this library, once for each instruction set.
+#pragma once
+
+#include "kernels/sampling.h"
+#include "onnxruntime_c_api.h"
+
+namespace edgespec {
+
+// The kernels of one instruction set. All have the same bits.
+struct Kernels {
+  const char* target;  // "avx512", "avxvnni", "avx2", "i8mm" or "neon"
+  const SamplingTable& sampling;
+  // Adds the operators to the options of a session.
+  OrtStatus* (*add_operators)(OrtSessionOptions*, const OrtApiBase*);
+};
+
+// Those of the fastest instruction set that this processor has; the environment variable
+// EDGESPEC_KERNELS forces one by its name. Throws UsageError: there is none.
+Kernels kernels_here();
+
+}  // namespace edgespec

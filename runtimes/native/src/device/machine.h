@@ -1,0 +1,13 @@
+// The machine that row invariance was measured on: a record with a digest.
+#pragma once
+
+#include <string>
+
+namespace edgespec {
+
+// SHA-256 of the record of everything that decides which kernels run a model, and so which bits it
+// computes, as Python writes it (runtimes/edgespec_runtimes/machine.py): what was measured there
+// holds here where the digest is the same. `threads`: 0 is the runtime's own choice.
+std::string machine_digest(const std::string& onnxruntime_version, int threads);
+
+}  // namespace edgespec

@@ -1,0 +1,76 @@
+#include "drafters/model_drafter.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace edgespec {
+
+ModelDrafter::ModelDrafter(Model& model, SamplingProcessor& process, const Vocabulary& vocabulary,
+                           Tokens last_tokens)
+    : model_(model),
+      process_(process),
+      vocabulary_(vocabulary),
+      last_tokens_(std::move(last_tokens)) {}
+
+void ModelDrafter::begin(const Tokens& prompt) {
+  unread_prompt_ = prompt;
+  sequence_.clear();
+  cached_.clear();
+  read_ = confirmed_ = 0;
+}
+
+Proposal ModelDrafter::propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) {
+  if (unread_prompt_) read_prompt();
+  for (; read_ < std::ssize(sequence); ++read_) {
+    sequence_.push_back(vocabulary_.to_draft(sequence[read_]));
+  }
+  rewind_to_common_prefix();
+  Tokens unread(sequence_.begin() + confirmed_, sequence_.end());
+  const int64_t room = model_.capacity() - model_.length() - std::ssize(unread) + 1;
+  const int64_t most = std::min(gamma, room);
+  Proposal proposal;
+  while (std::ssize(proposal.tokens) < most) {
+    std::optional<Distribution> q = predict(unread);
+    cached_.insert(cached_.end(), unread.begin(), unread.end());
+    if (!q) break;
+    const Token token = randomness.categorical(*q, std::ssize(proposal.tokens));
+    proposal.tokens.push_back(token);
+    proposal.q.push_back(*std::move(q));
+    if (std::ranges::find(last_tokens_, token) != last_tokens_.end()) break;
+    unread = {vocabulary_.to_draft(token)};
+  }
+  return proposal;
+}
+
+void ModelDrafter::read_prompt() {
+  model_.prefill(vocabulary_.to_draft(*unread_prompt_));
+  start_ = model_.length();
+  unread_prompt_.reset();
+}
+
+std::optional<Distribution> ModelDrafter::predict(std::span<const Token> ids) {
+  const int64_t last = std::ssize(ids) - 1;
+  try {
+    // Where the draft has tokens that the target lacks, its best one may be such.
+    if (process_.greedy() && model_.returns_best_tokens() &&
+        vocabulary_.covers(model_.vocab_size())) {
+      const BestTokens best = model_.best_tokens(ids, last);
+      return arg_max_distribution(vocabulary_.to_target(best.tokens[0]), best.logits[0]);
+    }
+    return vocabulary_.distribution(process_, model_.score(ids)[last]);
+  } catch (const RefusedLogitsError&) {
+    return std::nullopt;  // the draft's, on which no text depends
+  }
+}
+
+void ModelDrafter::rewind_to_common_prefix() {
+  const int64_t valid = model_.valid_length() - start_;
+  // The last token is scored anew.
+  const int64_t most = std::min({std::ssize(cached_), std::ssize(sequence_) - 1, valid});
+  while (confirmed_ < most && cached_[confirmed_] == sequence_[confirmed_]) ++confirmed_;
+  cached_.resize(confirmed_);
+  model_.rewind(start_ + confirmed_);
+}
+
+}  // namespace edgespec

@@ -1,0 +1,45 @@
+// Drafts from a smaller model q, sampled one token at a time.
+#pragma once
+
+#include <optional>
+
+#include "core/draft.h"
+#include "core/model.h"
+#include "core/sampling.h"
+#include "drafters/vocabulary.h"
+
+namespace edgespec {
+
+// It reads a prompt when it is first asked to draft.
+class ModelDrafter : public Drafter {
+ public:
+  // `process` turns the draft's logits into q, by the same options as the target's into p. After
+  // `last_tokens` no token is drafted (end of text).
+  ModelDrafter(Model& model, SamplingProcessor& process, const Vocabulary& vocabulary,
+               Tokens last_tokens);
+
+  void begin(const Tokens& prompt) override;
+  Proposal propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) override;
+
+ private:
+  void read_prompt();
+  // q of the token after `ids`, tokens of the draft that are scored; none where it has no token.
+  std::optional<Distribution> predict(std::span<const Token> ids);
+  // Drops rejected tokens from the cache. After full acceptance the cache lacks the draft's own
+  // last token. Scoring everything after the common prefix covers both cases.
+  void rewind_to_common_prefix();
+
+  Model& model_;
+  SamplingProcessor& process_;
+  const Vocabulary& vocabulary_;
+  Tokens last_tokens_;
+  std::optional<Tokens> unread_prompt_;
+  // All token ids from here on are the draft's, and after the prompt.
+  int64_t start_ = 0;  // number of the prompt's positions in the cache
+  Tokens sequence_;
+  int64_t read_ = 0;  // how many of the target's tokens are in `sequence_`
+  Tokens cached_;
+  int64_t confirmed_ = 0;  // how many of `cached_` are known to be in the text
+};
+
+}  // namespace edgespec

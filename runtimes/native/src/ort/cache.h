@@ -1,0 +1,24 @@
+// A decoder's cache: keys and values, bound as inputs and outputs of the same calls.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "artifact/manifest.h"
+#include "ort/memory.h"
+
+namespace edgespec {
+
+// One of its buffers, [1, heads, positions, width]. Calls write into it, and nothing copies it.
+struct CacheBuffer {
+  std::string past;     // its name as input
+  std::string present;  // and as output
+  LazyZeros memory;
+  OrtOwned<OrtValue> tensor;
+};
+
+// All buffers of a model's cache of so many positions. Throws UsageError: there is no memory.
+std::vector<CacheBuffer> make_cache(const OrtRuntime& runtime, const Exported& exported,
+                                    const std::string& cache_format, int64_t positions);
+
+}  // namespace edgespec

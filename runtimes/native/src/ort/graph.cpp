@@ -1,0 +1,96 @@
+#include "ort/graph.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+
+namespace edgespec {
+namespace {
+
+// Idle threads spin this long before they sleep: target and draft alternate, and the idle model's
+// threads must not spin on the cores that the other one uses.
+constexpr std::pair kSpinning = {"session.intra_op.spin_duration_us", "100"};
+constexpr std::pair kNoSpinning = {"session.force_spinning_stop", "1"};  // durations need 1.26
+// Processors without VNNI add pairs of products of 8 bits with saturation: another model than
+// elsewhere. With this, ONNX Runtime makes the weights unsigned there; 1.25 ends the process.
+constexpr std::pair kExactInt8 = {"session.x64quantprecision", "1"};
+
+OrtOwned<OrtSessionOptions> options_of(const OrtRuntime& runtime, const Kernels& kernels,
+                                       int threads) {
+  const OrtApi& api = runtime.api();
+  OrtSessionOptions* made = nullptr;
+  runtime.check(api.CreateSessionOptions(&made));
+  OrtOwned<OrtSessionOptions> options(made, api.ReleaseSessionOptions);
+  const auto add = [&](std::pair<const char*, const char*> entry) {
+    runtime.check(api.AddSessionConfigEntry(made, entry.first, entry.second));
+  };
+  runtime.check(api.SetIntraOpNumThreads(made, threads));
+  runtime.check(api.SetSessionLogSeverityLevel(made, ORT_LOGGING_LEVEL_FATAL));
+  add(runtime.since(1, 26) ? kSpinning : kNoSpinning);
+  if (runtime.since(1, 30)) add(kExactInt8);
+  runtime.check(kernels.add_operators(made, runtime.base()), "the kernels cannot be used",
+                "give another ONNX Runtime");
+  return options;
+}
+
+OrtOwned<OrtSession> opened(const OrtRuntime& runtime, const Kernels& kernels,
+                            const std::filesystem::path& file, int threads) {
+  const auto options = options_of(runtime, kernels, threads);
+  OrtSession* session = nullptr;
+  runtime.check(runtime.api().CreateSession(runtime.env(), file.c_str(), options.get(), &session),
+                file.string() + " cannot be loaded");
+  return {session, runtime.api().ReleaseSession};
+}
+
+}  // namespace
+
+Graph::Graph(const OrtRuntime& runtime, const Kernels& kernels, const std::filesystem::path& file,
+             int threads)
+    : runtime_(runtime), session_(opened(runtime, kernels, file, threads)) {
+  read_names();
+}
+
+int64_t Graph::width_of(const std::string& output) const {
+  const auto found = widths_.find(output);
+  return found == widths_.end() ? 0 : found->second;
+}
+
+void Graph::read_names() {
+  const OrtApi& api = runtime_.api();
+  const auto own = [&](char* name) {
+    std::string copy(name);
+    runtime_.check(api.AllocatorFree(runtime_.allocator(), name));
+    return copy;
+  };
+  size_t count = 0;
+  char* name = nullptr;
+  runtime_.check(api.SessionGetOverridableInitializerCount(session_.get(), &count));
+  for (size_t i = 0; i < count; ++i) {
+    runtime_.check(
+        api.SessionGetOverridableInitializerName(session_.get(), i, runtime_.allocator(), &name));
+    optional_inputs_.insert(own(name));
+  }
+  runtime_.check(api.SessionGetOutputCount(session_.get(), &count));
+  for (size_t i = 0; i < count; ++i) {
+    runtime_.check(api.SessionGetOutputName(session_.get(), i, runtime_.allocator(), &name));
+    add_width(i, own(name));
+  }
+}
+
+void Graph::add_width(size_t output, const std::string& name) {
+  const OrtApi& api = runtime_.api();
+  OrtTypeInfo* type = nullptr;
+  runtime_.check(api.SessionGetOutputTypeInfo(session_.get(), output, &type));
+  const OrtOwned<OrtTypeInfo> owned(type, api.ReleaseTypeInfo);
+  const OrtTensorTypeAndShapeInfo* tensor = nullptr;
+  runtime_.check(api.CastTypeInfoToTensorInfo(type, &tensor));
+  size_t rank = 0;
+  if (tensor != nullptr) runtime_.check(api.GetDimensionsCount(tensor, &rank));
+  if (rank != 2) return;
+  std::vector<int64_t> shape(rank);
+  runtime_.check(api.GetDimensions(tensor, shape.data(), rank));
+  if (shape[1] > 0) widths_[name] = shape[1];
+}
+
+}  // namespace edgespec

@@ -1,0 +1,38 @@
+// A graph that is loaded once, however many caches use it.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+
+#include "device/kernels.h"
+#include "ort/runtime.h"
+
+namespace edgespec {
+
+// A session of an exported graph, and what it says about itself. Several threads may run it.
+class Graph {
+ public:
+  // `threads`: 0 is the runtime's choice. Throws Error: the file is not a graph that it can run.
+  Graph(const OrtRuntime& runtime, const Kernels& kernels, const std::filesystem::path& file,
+        int threads);
+
+  const OrtRuntime& runtime() const { return runtime_; }
+  OrtSession* session() const { return session_.get(); }
+  // Whether an input may be left out.
+  bool has_optional(const std::string& input) const { return optional_inputs_.contains(input); }
+  // The width of an output [rows, width]; 0 if there is none, or it is not known.
+  int64_t width_of(const std::string& output) const;
+
+ private:
+  void read_names();
+  void add_width(size_t output, const std::string& name);
+
+  const OrtRuntime& runtime_;
+  OrtOwned<OrtSession> session_;
+  std::set<std::string> optional_inputs_;
+  std::map<std::string, int64_t> widths_;
+};
+
+}  // namespace edgespec

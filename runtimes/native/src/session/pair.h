@@ -1,0 +1,70 @@
+// A loaded pair: what its texts share. It never changes, so threads may share it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "artifact/manifest.h"
+#include "device/kernels.h"
+#include "drafters/vocabulary.h"
+#include "ort/graph.h"
+#include "ort/ort_model.h"
+
+namespace edgespec {
+
+// How a pair is opened; empty texts and zeros leave the choice to the library.
+struct LoadOptions {
+  std::string onnxruntime;  // file of ONNX Runtime's library
+  std::string target_format, draft_format;
+  int threads = 0;       // of each model
+  int64_t capacity = 0;  // positions of a session's caches
+  bool allow_inexact = false;
+};
+
+class Pair {
+ public:
+  // Throws Error: the folder is not a pair, is damaged, or cannot be run here. UsageError: an
+  // option is out of its range.
+  Pair(const std::string& folder, const LoadOptions& options);
+
+  const Manifest& manifest() const { return manifest_; }
+  const SamplingTable& sampling() const { return kernels_.sampling; }
+  bool has_draft() const { return draft_.has_value(); }
+  const Vocabulary& vocabulary() const { return *vocabulary_; }
+  // The longest verification: positions of a call up to which the target's bits are the same.
+  int64_t max_rows() const { return max_rows_; }
+  // Throws Error: drafts might change the target's text on this machine.
+  void check_may_speculate() const;
+
+  // Models with caches of their own, which refuse to run while `cancelled` is true. A draft that
+  // reads its target keeps a reference to it.
+  std::unique_ptr<OrtModel> make_target(const std::atomic<bool>& cancelled) const;
+  std::unique_ptr<OrtModel> make_draft(const OrtModel& target,
+                                       const std::atomic<bool>& cancelled) const;
+
+ private:
+  // The graphs of a draft's variant.
+  struct Draft {
+    const Variant& variant;
+    Graph decoder;
+    std::optional<Graph> fusion;  // of an EAGLE head
+  };
+
+  void set_capacity(int64_t asked);
+  void open_draft(const LoadOptions& options);
+
+  Manifest manifest_;
+  Kernels kernels_;
+  OrtRuntime runtime_;
+  const Variant& target_variant_;
+  Graph target_;
+  std::optional<Draft> draft_;
+  std::unique_ptr<Vocabulary> vocabulary_;
+  int64_t capacity_ = 0;
+  int64_t min_rows_, max_rows_;
+  bool may_speculate_;
+};
+
+}  // namespace edgespec

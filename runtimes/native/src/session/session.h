@@ -1,0 +1,65 @@
+// One text after the other, in caches of its own, each pulled round by round.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/decode.h"
+#include "core/options.h"
+#include "session/pair.h"
+
+namespace edgespec {
+
+enum class RuleName { kDefault, kCoupled, kToken, kBlock };
+
+// How a text is generated.
+struct Request {
+  Tokens prompt;
+  Sampling sampling;
+  LogitEdits edits;
+  Tokens stop_tokens;            // end the text, as the model's own do
+  bool ignore_eos = false;       // go on after an end-of-text token
+  int64_t max_new_tokens = -1;   // -1: up to the end of the text or of the cache
+  std::optional<uint64_t> seed;  // none: a new one
+  bool draft = true;             // false decodes plainly
+  int64_t gamma = 4;             // tokens drafted a round
+  RuleName rule = RuleName::kDefault;
+};
+
+// Why a text ended.
+enum class Ending { kNone, kEos, kStop, kMaxTokens, kCapacity };
+
+// A piece of a text: one round, or its end.
+struct Piece {
+  Round round;
+  Ending ending;  // kNone: the text goes on
+};
+
+// A text that is being made in a session's caches.
+class Text;
+
+// Used by one thread at a time; `cancel` by any.
+class Session {
+ public:
+  explicit Session(std::shared_ptr<const Pair> pair);
+  ~Session();
+
+  // Begins a text; one that has not ended is dropped. Returns its seed. Throws UsageError: an
+  // option is out of its range, or the prompt is empty or too long.
+  uint64_t begin(Request request);
+  // The next round, then the end. Throws UsageError: no text was begun. CancelledError.
+  Piece next();
+  // Ends the text that is being made, at its next call of a model. Another may begin.
+  void cancel() { cancelled_ = true; }
+
+ private:
+  std::shared_ptr<const Pair> pair_;
+  std::atomic<bool> cancelled_ = false;
+  std::unique_ptr<OrtModel> target_;
+  std::unique_ptr<OrtModel> draft_;  // made when a text first drafts
+  std::unique_ptr<Text> text_;
+};
+
+}  // namespace edgespec

@@ -1,0 +1,185 @@
+// Functions of the core, for tests/native: what the interface does not show.
+//
+// A hook returns null, or why it failed.
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/structures.h"
+#include "artifact/canonical_json.h"
+#include "artifact/sha256.h"
+#include "core/error.h"
+#include "core/options.h"
+#include "core/randomness.h"
+#include "core/sampling.h"
+#include "core/shown.h"
+#include "core/verification.h"
+#include "device/kernels.h"
+#include "device/machine.h"
+#include "edgespec.h"
+
+using namespace edgespec;
+
+namespace {
+
+// Rows of p that are all there.
+class Given : public TargetDistributions {
+ public:
+  std::vector<Distribution> rows;
+  const Distribution& at(int64_t row) override { return rows[row]; }
+};
+
+// The hash of edgespec/core/position_noise.py, of which the recorded logits are made.
+uint32_t mixed(uint32_t token, uint32_t a, uint32_t b) {
+  uint32_t h = token ^ a;
+  h = (h ^ h >> 17) * 0xED5AD4BBu;
+  h = (h ^ h >> 11) + b;
+  h *= 0xAC4C1B51u;
+  h = (h ^ h >> 15) * 0x31848BABu;
+  return h ^ h >> 14;
+}
+
+using Logits = std::vector<float>;
+
+// 0 to 8 in steps of 1/8: 6 bits of a hash each.
+Logits logits_of(Seeded& numbers, int64_t vocabulary) {
+  const auto key = uint32_t(std::floor(numbers.uniform() * 0x1p32));
+  Logits row(vocabulary);
+  for (int64_t token = 0; token < vocabulary; ++token) {
+    row[token] = float(mixed(uint32_t(token), key, key) >> 26) / 8;
+  }
+  return row;
+}
+
+// Logits of a target that a draft often agrees with: a third of them are others.
+Logits near(const Logits& row, Seeded& numbers) {
+  Logits other = logits_of(numbers, std::ssize(row));
+  for (size_t token = 0; token < row.size(); ++token) {
+    if (token % 3 != 0) other[token] = row[token];
+  }
+  return other;
+}
+
+// The text is the thread's, until its next call.
+const char* shown_to_python(const std::string& text) {
+  thread_local std::string kept;
+  kept = text;
+  return kept.c_str();
+}
+
+template <typename Function>
+const char* failure_of(Function function) {
+  try {
+    function();
+    return nullptr;
+  } catch (const std::exception& error) {
+    return shown_to_python(error.what());
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+EDGESPEC_API double edgespec_hook_uniform(uint64_t seed, int64_t emitted) {
+  Seeded numbers(kernels_here().sampling, seed);
+  numbers.begin_round(emitted);
+  return numbers.uniform();
+}
+
+EDGESPEC_API void edgespec_hook_noise_key(uint64_t seed, int64_t position, uint32_t* key) {
+  const NoiseKey found = noise_key(seed, position);
+  for (size_t i = 0; i < found.size(); ++i) key[i] = found[i];
+}
+
+EDGESPEC_API const char* edgespec_hook_target() { return kernels_here().target; }
+
+EDGESPEC_API const char* edgespec_hook_shown_double(double value) {
+  return shown_to_python(shown(value));
+}
+
+EDGESPEC_API const char* edgespec_hook_shown_text(const char* text) {
+  return shown_to_python(shown(std::string_view(text)));
+}
+
+EDGESPEC_API const char* edgespec_hook_sha256(const char* bytes, size_t count) {
+  return shown_to_python(sha256({bytes, count}));
+}
+
+EDGESPEC_API const char* edgespec_hook_canonical_json(const char* text) {
+  return shown_to_python(canonical_json(text, "digest"));
+}
+
+EDGESPEC_API const char* edgespec_hook_machine(const char* onnxruntime, int threads) {
+  return shown_to_python(machine_digest(onnxruntime, threads));
+}
+
+EDGESPEC_API const char* edgespec_hook_check(const edgespec_options* options, int64_t vocabulary) {
+  return failure_of([&] {
+    const Request request = request_of(nullptr, 0, options);
+    check(request.sampling);
+    check(request.edits, vocabulary);
+  });
+}
+
+// p of a row of logits: writes its tokens and probabilities, and their number.
+EDGESPEC_API const char* edgespec_hook_process(const edgespec_options* options, const float* logits,
+                                               int64_t vocabulary, int64_t* tokens,
+                                               float* probabilities, int64_t* count) {
+  return failure_of([&] {
+    SamplingProcessor process(kernels_here().sampling, request_of(nullptr, 0, options).sampling);
+    const Distribution p = process({logits, static_cast<size_t>(vocabulary)});
+    *count = p.size();
+    std::copy(p.tokens->begin(), p.tokens->end(), tokens);
+    std::copy(p.probabilities.begin(), p.probabilities.end(), probabilities);
+  });
+}
+
+// A row of logits, changed by the tokens before it.
+EDGESPEC_API const char* edgespec_hook_edit(const edgespec_options* options, const int64_t* prompt,
+                                            size_t prompt_count, const int64_t* generated,
+                                            size_t generated_count, float* logits,
+                                            int64_t vocabulary) {
+  return failure_of([&] {
+    const Request request = request_of(prompt, prompt_count, options);
+    LogitEdit edit(request.edits, request.prompt, request.stop_tokens);
+    const Row edited = edit({logits, static_cast<size_t>(vocabulary)},
+                            Tokens(generated, generated + generated_count));
+    std::copy(edited.begin(), edited.end(), logits);
+  });
+}
+
+// A recorded round: drafted tokens, the number of accepted ones, and the token after them.
+EDGESPEC_API const char* edgespec_hook_decision(uint64_t seed, const edgespec_options* options,
+                                                int64_t vocabulary, int64_t gamma,
+                                                int64_t prompt_tokens, int64_t* decision) {
+  return failure_of([&] {
+    const SamplingTable& kernels = kernels_here().sampling;
+    const Request request = request_of(nullptr, 0, options);
+    Seeded numbers(kernels, seed);
+    SamplingProcessor process(kernels, request.sampling);
+    const bool coupled = request.rule == RuleName::kCoupled;
+    const std::unique_ptr<Seeded> draws =
+        coupled ? std::make_unique<Coupled>(kernels, seed, prompt_tokens)
+                : std::make_unique<Seeded>(kernels, seed);
+    draws->begin_round(7);
+    Proposal proposal;
+    Given p;
+    for (int64_t i = 0; i < gamma; ++i) {
+      const Logits row = logits_of(numbers, vocabulary);
+      proposal.q.push_back(process(row));
+      p.rows.push_back(process(near(row, numbers)));
+      proposal.tokens.push_back(draws->categorical(proposal.q.back(), i));
+    }
+    p.rows.push_back(process(logits_of(numbers, vocabulary)));
+    const Rule rule = coupled                            ? coupled_rule
+                      : request.rule == RuleName::kBlock ? block_rule
+                                                         : token_rule;
+    const VerificationResult result = rule(proposal, p, *draws, kernels);
+    std::copy(proposal.tokens.begin(), proposal.tokens.end(), decision);
+    decision[gamma] = result.accepted;
+    decision[gamma + 1] = draws->categorical(result.next, result.accepted);
+  });
+}
+}

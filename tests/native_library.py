@@ -1,0 +1,195 @@
+"""libedgespec through ctypes: edgespec.h as Python sees it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+
+__all__ = ["HOOKS", "LIBRARY", "NativeError", "NativeModel", "NativeSession", "options_of"]
+
+BUILD = Path(os.environ.get("EDGESPEC_NATIVE", Path(__file__).parents[1] / "build" / "native"))
+LIBRARY = BUILD / "libedgespec.so"
+HOOKS = BUILD / "libedgespec_hooks.so"
+STATUS = {1: "error", 2: "usage", 3: "cancelled"}
+RULES = {None: 0, "coupled": 1, "token": 2, "block": 3}
+ENDINGS = {1: "eos", 2: "stop", 3: "max_tokens", 4: "capacity"}
+
+
+class NativeError(Exception):
+    """A call that failed; `status` is "error", "usage" or "cancelled"."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = STATUS[status]
+
+
+class LoadOptions(ctypes.Structure):
+    _fields_ = (
+        ("size", c_size_t),
+        ("onnxruntime", c_char_p),
+        ("target_format", c_char_p),
+        ("draft_format", c_char_p),
+        ("threads", c_int32),
+        ("allow_inexact", c_int32),
+        ("capacity", c_int64),
+    )
+
+
+class Bias(ctypes.Structure):
+    _fields_ = (("token", c_int64), ("bias", c_double))
+
+
+class Options(ctypes.Structure):
+    _fields_ = (
+        ("size", c_size_t),
+        ("temperature", c_double),
+        ("top_k", c_int64),
+        ("top_p", c_double),
+        ("min_p", c_double),
+        ("top_n_sigma", c_double),
+        ("xtc_probability", c_double),
+        ("xtc_threshold", c_double),
+        ("repetition_penalty", c_double),
+        ("presence_penalty", c_double),
+        ("frequency_penalty", c_double),
+        ("logit_bias", POINTER(Bias)),
+        ("logit_bias_count", c_size_t),
+        ("min_tokens", c_int64),
+        ("max_new_tokens", c_int64),
+        ("stop_tokens", POINTER(c_int64)),
+        ("stop_tokens_count", c_size_t),
+        ("ignore_eos", c_int32),
+        ("draft", c_int32),
+        ("gamma", c_int64),
+        ("rule", ctypes.c_int),
+        ("has_seed", c_int32),
+        ("seed", c_uint64),
+    )
+
+
+class Piece(ctypes.Structure):
+    _fields_ = (
+        ("size", c_size_t),
+        ("tokens", POINTER(c_int64)),
+        ("count", c_size_t),
+        ("drafted", c_int64),
+        ("evaluated", c_int64),
+        ("accepted", c_int64),
+        ("ending", ctypes.c_int),
+    )
+
+
+@cache
+def opened(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    library.edgespec_message.restype = c_char_p
+    library.edgespec_version.restype = c_char_p
+    for close in (library.edgespec_close, library.edgespec_close_session, library.edgespec_cancel):
+        close.argtypes, close.restype = [ctypes.c_void_p], None
+    return library
+
+
+def int64s(tokens: Sequence[int]) -> Any:
+    return (c_int64 * len(tokens))(*tokens)
+
+
+def options_of(library: ctypes.CDLL, given: Mapping[str, Any]) -> Options:
+    """The options with these names, as `Pair.generate` takes them."""
+    options = Options()
+    library.edgespec_options_defaults(byref(options))
+    for name, value in given.items():
+        if name == "logit_bias":
+            biases = (Bias * len(value))(*(Bias(token, bias) for token, bias in value.items()))
+            options.logit_bias, options.logit_bias_count = biases, len(value)
+        elif name == "stop_tokens":
+            options.stop_tokens, options.stop_tokens_count = int64s(value), len(value)
+        elif name == "rule":
+            options.rule = RULES[value]
+        elif name == "seed":
+            options.has_seed, options.seed = 1, value
+        else:
+            setattr(options, name, value)
+    return options
+
+
+def runtime_library() -> Path:
+    """ONNX Runtime's own shared library, in its Python package."""
+    (found,) = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")
+    return found
+
+
+class NativeModel:
+    """A loaded pair."""
+
+    def __init__(self, folder: Path, path: Path = LIBRARY, **given: Any) -> None:
+        self.library = opened(path)
+        options = LoadOptions()
+        self.library.edgespec_load_options_defaults(byref(options))
+        options.onnxruntime = str(runtime_library()).encode()
+        for name, value in given.items():
+            setattr(options, name, value.encode() if isinstance(value, str) else value)
+        self.handle = ctypes.c_void_p()
+        self.check(
+            self.library.edgespec_load(str(folder).encode(), byref(options), byref(self.handle))
+        )
+
+    def check(self, status: int) -> None:
+        if status:
+            raise NativeError(status, self.library.edgespec_message().decode())
+
+    def session(self) -> NativeSession:
+        return NativeSession(self)
+
+    def close(self) -> None:
+        self.library.edgespec_close(self.handle)
+        self.handle = ctypes.c_void_p()
+
+
+class NativeSession:
+    """One text after the other; after each, `ending`, `rounds` and `seed` say how it came."""
+
+    def __init__(self, model: NativeModel) -> None:
+        self._model = model
+        self.handle = ctypes.c_void_p()
+        model.check(model.library.edgespec_open_session(model.handle, byref(self.handle)))
+
+    def begin(self, prompt: Sequence[int], **given: Any) -> None:
+        library, seed = self._model.library, c_uint64()
+        options = options_of(library, given)
+        self._model.check(
+            library.edgespec_begin(
+                self.handle, int64s(prompt), c_size_t(len(prompt)), byref(options), byref(seed)
+            )
+        )
+        self.seed, self.rounds, self.ending = seed.value, 0, ""
+        self.accepted = 0
+
+    def pieces(self) -> Iterator[list[int]]:
+        """The tokens of each round, up to the text's end."""
+        piece = Piece(size=ctypes.sizeof(Piece))
+        while True:
+            self._model.check(self._model.library.edgespec_next(self.handle, byref(piece)))
+            if piece.ending:
+                self.ending = ENDINGS[piece.ending]
+                return
+            self.rounds += 1
+            self.accepted += piece.accepted
+            yield piece.tokens[: piece.count]
+
+    def text(self, prompt: Sequence[int], **given: Any) -> list[int]:
+        self.begin(prompt, **given)
+        return [token for tokens in self.pieces() for token in tokens]
+
+    def cancel(self) -> None:
+        self._model.library.edgespec_cancel(self.handle)
+
+    def close(self) -> None:
+        self._model.library.edgespec_close_session(self.handle)
+        self.handle = ctypes.c_void_p()
