@@ -31,8 +31,8 @@ def recorded():
     return json.loads(RECORD.read_text(encoding="utf-8"))
 
 
-def failure(hook) -> str | None:
-    """What a hook answers."""
+def answering(hook):
+    """A hook that answers None, or why it failed."""
     hook.restype = ctypes.c_char_p
     return hook
 
@@ -42,27 +42,27 @@ def python_name(name: str) -> str:
 
 
 def test_every_decision_is_pythons(hooks, recorded):
-    decide = failure(hooks.edgespec_hook_decision)
+    decide = answering(hooks.edgespec_hook_decision)
     size = recorded["gamma"] + 2
     found = (ctypes.c_int64 * size)()
     kinds = [
-        options_of(hooks, {**{python_name(name): value for name, value in options.items()}, "rule": rule})
+        options_of(
+            hooks, {**{python_name(name): value for name, value in options.items()}, "rule": rule}
+        )
         for rule in RULES
         for options in recorded["options"]
     ]
     for seed, expected in enumerate(recorded["decisions"]):
         kind = kinds[seed % len(kinds)]
-        assert (
-            decide(
-                ctypes.c_uint64(seed),
-                ctypes.byref(kind),
-                ctypes.c_int64(recorded["vocabulary"]),
-                ctypes.c_int64(recorded["gamma"]),
-                ctypes.c_int64(recorded["prompt_tokens"]),
-                found,
-            )
-            is None
+        failed = decide(
+            ctypes.c_uint64(seed),
+            ctypes.byref(kind),
+            ctypes.c_int64(recorded["vocabulary"]),
+            ctypes.c_int64(recorded["gamma"]),
+            ctypes.c_int64(recorded["prompt_tokens"]),
+            found,
         )
+        assert failed is None
         assert list(found) == expected, f"seed {seed}"
     assert len(recorded["decisions"]) >= 10_000
 
@@ -102,7 +102,7 @@ def test_the_noise_of_positions_is_pythons(hooks):
     ],
 )
 def test_distributions_have_pythons_bits(hooks, given):
-    process = failure(hooks.edgespec_hook_process)
+    process = answering(hooks.edgespec_hook_process)
     rng = np.random.default_rng(5)
     for size in (1, 17, 4099):
         logits = rng.normal(0, 3, size).astype(np.float32)
@@ -110,13 +110,9 @@ def test_distributions_have_pythons_bits(hooks, given):
         logits[0] = 9
         tokens, p, count = np.zeros(size, np.int64), np.zeros(size, np.float32), ctypes.c_int64()
         where = [array.ctypes.data_as(ctypes.c_void_p) for array in (logits, tokens, p)]
-        options = options_of(hooks, given)
-        assert (
-            process(
-                ctypes.byref(options), where[0], ctypes.c_int64(size), *where[1:], ctypes.byref(count)
-            )
-            is None
-        )
+        width, found = ctypes.c_int64(size), ctypes.byref(count)
+        options = ctypes.byref(options_of(hooks, given))
+        assert process(options, where[0], width, *where[1:], found) is None
         expected = SamplingProcessor(Sampling(**given))(logits)
         assert tokens[: count.value].tolist() == expected.tokens.tolist()
         assert p[: count.value].tolist() == np.float32(expected.probabilities).tolist()
@@ -129,11 +125,16 @@ def test_distributions_have_pythons_bits(hooks, given):
         {"presence_penalty": 0.7, "frequency_penalty": -0.4},
         {"logit_bias": {3: -100.0, 11: 2.5}},
         {"min_tokens": 6},
-        {"repetition_penalty": 0.8, "frequency_penalty": 1.1, "logit_bias": {5: 1}, "min_tokens": 9},
+        {
+            "repetition_penalty": 0.8,
+            "frequency_penalty": 1.1,
+            "logit_bias": {5: 1},
+            "min_tokens": 9,
+        },
     ],
 )
 def test_edited_logits_have_pythons_bits(hooks, given):
-    edit = failure(hooks.edgespec_hook_edit)
+    edit = answering(hooks.edgespec_hook_edit)
     rng = np.random.default_rng(6)
     prompt, last = [4, 4, 9], [2, 7]
     for generated in ([], [5], [5, 9, 5, 30, 5, 0, 1]):
@@ -143,10 +144,6 @@ def test_edited_logits_have_pythons_bits(hooks, given):
         tokens = [(ctypes.c_int64 * len(ids))(*ids) for ids in (prompt, generated)]
         where = logits.ctypes.data_as(ctypes.c_void_p)
         sizes = [ctypes.c_size_t(len(ids)) for ids in tokens]
-        assert (
-            edit(
-                ctypes.byref(options), tokens[0], sizes[0], tokens[1], sizes[1], where, ctypes.c_int64(31)
-            )
-            is None
-        )
+        both = [part for pair in zip(tokens, sizes, strict=True) for part in pair]
+        assert edit(ctypes.byref(options), *both, where, ctypes.c_int64(31)) is None
         assert logits.tolist() == expected.tolist()

@@ -85,7 +85,7 @@ def test_canonical_json_is_pythons(hooks):
     data = {
         "b": [1, -2.0, 1e-05, 1e22, 0.1, True, None, [], {}],
         "digest": "left out",
-        "a": {"é\n\"\\\x1f\x7f": "\U0001f600", "": {"digest": 1}, "Z": 12345678901234567890123},
+        "a": {'é\n"\\\x1f\x7f': "\U0001f600", "": {"digest": 1}, "Z": 12345678901234567890123},
     }
     text = json.dumps(data, indent=2, ensure_ascii=False)
     canonical = hooks.edgespec_hook_canonical_json(text.encode()).decode()
@@ -125,7 +125,7 @@ DAMAGES = {
         folder, lambda d: d["files"].pop("tokenizer.json")
     ),
     "a missing file": lambda folder: (folder / "tokenizer.json").unlink(),
-    "a longer file": lambda folder: (folder / "tokenizer.json").open("a").write(" "),
+    "a longer file": lambda folder: lengthen(folder / "tokenizer.json"),
     "a changed graph": lambda folder: flip(next(folder.glob("target/*/decoder.onnx"))),
     "weights cut short": lambda folder: cut(next(folder.glob("target/*/weights.data"))),
 }
@@ -135,6 +135,10 @@ def flip(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
+
+
+def lengthen(path):
+    path.write_bytes(path.read_bytes() + b" ")
 
 
 def cut(path):
@@ -152,7 +156,8 @@ def test_damaged_folders_are_refused_with_pythons_sentences(own_pair, damage):
 
 
 @pytest.mark.parametrize(
-    "garbage", ["", "{", "[]", "{}", '{"version": 5}', '{"version": "5"}', "\x00" * 9, "[" * 100_000]
+    "garbage",
+    ["", "{", "[]", "{}", '{"version": 5}', '{"version": "5"}', "\x00" * 9, "[" * 100_000],
 )
 def test_a_manifest_of_garbage_is_an_error_of_one_line(own_pair, garbage):
     (own_pair / "edgespec.json").write_text(garbage)
@@ -172,14 +177,14 @@ def test_what_cannot_be_loaded_says_why(tiny_folder, built):
             NativeModel(tiny_folder, **{given: "x"})
         assert str(refused.value).startswith(expected)
         assert refused.value.status == "usage"
-    with pytest.raises(NativeError, match="capacity is 97; .* takes 1 to 96"):
+    with pytest.raises(NativeError, match=r"capacity is 97; .* takes 1 to 96"):
         NativeModel(tiny_folder, capacity=97)
     with pytest.raises(NativeError, match="threads is -1; give a whole number from 1 to"):
         NativeModel(tiny_folder, threads=-1)
 
 
 def test_encoder_decoders_are_refused_by_name(pair_folder, built):
-    with pytest.raises(NativeError, match=r"is an encoder-decoder \(t5\), which libedgespec does not"):
+    with pytest.raises(NativeError, match=r"is an encoder-decoder \(t5\), which libedgespec"):
         NativeModel(pair_folder)
 
 
@@ -197,15 +202,16 @@ def test_wrong_calls_are_errors(native_tiny):
     session = native_tiny.session()
     with pytest.raises(NativeError, match="no text was begun in this session"):
         list(session.pieces())
-    with pytest.raises(NativeError, match="gamma is 17; this target was found exact for at most 16"):
+    with pytest.raises(NativeError, match="gamma is 17; this target was found exact for"):
         session.begin([1, 2], gamma=17)
     with pytest.raises(NativeError, match="stop_tokens has the token -3"):
         session.begin([1, 2], stop_tokens=[-3])
     with pytest.raises(NativeError, match="max_new_tokens is -2"):
         session.begin([1, 2], max_new_tokens=-2)
+    session.begin([1, 2])
+    status = library.edgespec_next(session.handle, ctypes.byref(Piece(size=3)))
     with pytest.raises(NativeError, match="edgespec_piece has the size 3"):
-        session.begin([1, 2])
-        native_tiny.check(library.edgespec_next(session.handle, ctypes.byref(Piece(size=3))))
+        native_tiny.check(status)
     for call in (
         lambda: library.edgespec_load(None, None, None),
         lambda: library.edgespec_open_session(None, None),
