@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ EXPERTS_NAMES = {
     "feed_forward.gate": "ffn_gate_inp",
 }
 EXPERT = re.compile(r"(mlp|feed_forward)\.experts\.\d+\.")
+HEAD_NORM = re.compile(r"\.norms\.\d+\.")
 GPT2_NAMES = {
     "transformer.wte": "token_embd",
     "transformer.wpe": "position_embd",
@@ -104,6 +105,9 @@ class Form:
         reorders: rows of queries and keys are reordered.
         extra: tensors that the checkpoint does not have.
         own_head: the published models have a head that is not tied, unlike a new one of this type.
+        norms_with_one: 1 is added to the weights of norms.
+        prepared: what the converter makes of a tensor, by Hugging Face's names.
+        changes: of the model's config.
     """
 
     model: str
@@ -113,10 +117,14 @@ class Form:
     reorders: bool = False
     extra: Callable[[Config], dict[str, Any]] = lambda config: {}
     own_head: bool = False
+    norms_with_one: bool = False
+    prepared: Callable[[str, Any, Config], dict[str, Any]] = lambda name, tensor, _: {name: tensor}
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def rope_of(config: Config) -> dict[str, Any]:
-    return config.get("rope_parameters") or {}
+    rope = config.get("rope_parameters") or {}
+    return rope.get("full_attention", rope)
 
 
 def of_decoder(config: Config) -> dict[str, Any]:
@@ -398,6 +406,8 @@ def converted(form: Form, name: str, tensor: Any, config: Config) -> Any:
         return permuted(tensor, config[heads[part]])
     if name.endswith("conv.conv.weight"):
         return tensor[:, 0]
+    if form.norms_with_one and name.endswith("norm.weight"):
+        return tensor + np.float32(1)
     return np.ascontiguousarray(tensor.T) if name.endswith(TRANSPOSED) else tensor
 
 
@@ -406,36 +416,61 @@ def _by_number(name: str) -> list[Any]:
     return [int(part) if part.isdigit() else -1 for part in name.split(".")]
 
 
+def _together(form: Form, name: str) -> str | None:
+    """The tensor of which this one is a row, if there is one."""
+    if EXPERT.search(name):
+        return gguf_name(form, EXPERT.sub(r"\1.", name)).replace(".weight", "_exps.weight")
+    return gguf_name(form, HEAD_NORM.sub(".", name)) if HEAD_NORM.search(name) else None
+
+
+def tensors_of(form: Form, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The file's tensors, and numbers of layers that are keys there."""
+    config, tensors, numbers = checkpoint.config, {}, {}
+    rows: dict[str, list[Any]] = {}
+    for name in sorted(checkpoint.weights.names(), key=_by_number):
+        stored = checkpoint.weights.read(name)
+        if ".act_fn." in name:
+            key = name.rpartition(".")[2]
+            numbers.setdefault(f"xielu.{key}", []).append(float(stored.reshape(())))
+            continue
+        for made, tensor in form.prepared(name, stored, config).items():
+            whole = _together(form, made)
+            if whole is not None:
+                rows.setdefault(whole, []).append(converted(form, made, tensor, config))
+            else:
+                tensors[gguf_name(form, made)] = converted(form, made, tensor, config)
+    stacked = {name: np.stack(each) for name, each in rows.items()}
+    return {**tensors, **stacked, **form.extra(config)}, numbers
+
+
 def write_gguf(path: Path, form: Form, checkpoint: Checkpoint, **changes: Any) -> Path:
     """The checkpoint in one file; `changes` are of keys, and None drops one."""
-    config = checkpoint.config
     writer = gguf.GGUFWriter(path, form.arch)
-    for key, value in {**form.keys(config), **changes}.items():
+    keys = {**form.keys(checkpoint.config), **changes}
+    tensors, numbers = tensors_of(form, checkpoint)
+    for key, value in {**{f"{form.arch}.{key}": keys[key] for key in keys}, **numbers}.items():
         if value is not None:
-            add_value(writer, f"{form.arch}.{key}", value)
-    size = SIZES["vocab_size"]
-    add_value(writer, "tokenizer.ggml.tokens", [BYTES.id_to_token(i) or "" for i in range(size)])
-    add_value(writer, "tokenizer.ggml.token_type", [1] * size)
-    add_value(writer, "tokenizer.ggml.eos_token_id", 1)
-    add_value(writer, "tokenizer.ggml.padding_token_id", 0)
-    experts: dict[str, list[Any]] = {}
-    for name in sorted(checkpoint.weights.names(), key=_by_number):
-        tensor = converted(form, name, checkpoint.weights.read(name), config)
-        if EXPERT.search(name):
-            together = gguf_name(form, EXPERT.sub(r"\1.", name)).replace(".weight", "_exps.weight")
-            experts.setdefault(together, []).append(tensor)
-        else:
-            writer.add_tensor(gguf_name(form, name), tensor)
-    for name, tensors in experts.items():
-        writer.add_tensor(name, np.stack(tensors))
-    for name, tensor in form.extra(config).items():
-        writer.add_tensor(name, tensor)
+            add_value(writer, key, value)
+    write_tokenizer(writer, SIZES["vocab_size"])
+    for name, tensor in tensors.items():
+        writer.add_tensor(name, np.ascontiguousarray(tensor))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     BYTES.save(str(path.parent / "tokenizer.json"))
     return path
+
+
+def write_tokenizer(writer: gguf.GGUFWriter, size: int) -> None:
+    """A tokenizer of bytes, without merges."""
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list([BYTES.id_to_token(index) or "" for index in range(size)])
+    writer.add_token_types([1] * size)
+    writer.add_token_merges(["a b"])  # llama.cpp asks for one; these two are no token together
+    writer.add_eos_token_id(1)
+    writer.add_pad_token_id(0)
 
 
 def with_own_head(folder: Path) -> Any:
@@ -455,7 +490,7 @@ def with_own_head(folder: Path) -> Any:
 def write_source(folder: Path, form: Form) -> tuple[Any, Checkpoint]:
     """The model of transformers, and its checkpoint in a folder."""
     (case,) = (case for case in CASES if case.model == form.model)
-    model = write_model(case, folder)
+    model = write_model(replace(case, keys={**case.keys, **form.changes}), folder)
     if form.own_head:
         model = with_own_head(folder)
     BYTES.save(str(folder / "tokenizer.json"))

@@ -15,6 +15,12 @@ from edgespec_export.checkpoint.gguf.architectures.gguf_gemma4 import GEMMA4
 from edgespec_export.checkpoint.gguf.architectures.gguf_gpt2 import GPT2
 from edgespec_export.checkpoint.gguf.architectures.gguf_granite import GRANITE, GRANITE_HYBRID
 from edgespec_export.checkpoint.gguf.architectures.gguf_hunyuan import HUNYUAN_DENSE
+from edgespec_export.checkpoint.gguf.architectures.gguf_layer_normed import (
+    BLOOM,
+    GPT_NEOX,
+    PHI2,
+    STABLELM,
+)
 from edgespec_export.checkpoint.gguf.architectures.gguf_lfm2 import LFM2
 from edgespec_export.checkpoint.gguf.architectures.gguf_llama import LLAMA, QWEN2, QWEN3
 from edgespec_export.checkpoint.gguf.architectures.gguf_llama_relatives import (
@@ -27,6 +33,12 @@ from edgespec_export.checkpoint.gguf.architectures.gguf_llama_relatives import (
     SMOLLM3,
 )
 from edgespec_export.checkpoint.gguf.architectures.gguf_norms_after import EXAONE4, OLMO2
+from edgespec_export.checkpoint.gguf.architectures.gguf_own_code import (
+    APERTUS,
+    BAICHUAN,
+    INTERNLM2,
+    MINICPM,
+)
 from edgespec_export.checkpoint.gguf.architectures.gguf_phi3 import PHI3
 from edgespec_export.checkpoint.gguf.architectures.gguf_qwen35 import QWEN35
 from edgespec_export.checkpoint.gguf.architectures.gguf_t5 import T5
@@ -38,6 +50,7 @@ _ALL = (
     *(LLAMA, QWEN2, QWEN3, SMOLLM3, SEED_OSS, ERNIE4_5, ARCEE, MISTRAL3, CHATGLM, GLM4),
     *(GRANITE, GRANITE_HYBRID, PHI3, HUNYUAN_DENSE, LFM2, QWEN35, GPT2, T5),
     *(GEMMA, GEMMA2, GEMMA3, GEMMA4, OLMO2, EXAONE4, QWEN3MOE, LFM2MOE),
+    *(APERTUS, STABLELM, PHI2, GPT_NEOX, BLOOM, INTERNLM2, BAICHUAN, MINICPM),
 )
 ENCODER_ALONE = "t5encoder"
 ARCHITECTURES: Mapping[str, Architecture] = {known.name: known for known in _ALL}

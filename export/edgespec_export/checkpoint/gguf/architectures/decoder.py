@@ -74,6 +74,7 @@ def decoder_config(
     *,
     partial: bool = False,
     biased: tuple[str, ...] = _ATTENTION,
+    epsilon: str = "layer_norm_rms_epsilon",
 ) -> JsonObject:
     """The keys of a Llama's config, of which an architecture's own replace some.
 
@@ -83,6 +84,7 @@ def decoder_config(
         hugging_face: name of the class in transformers.
         partial: a part of each head may be rotated.
         biased: projections that have the biases of the config's `attention_bias`.
+        epsilon: the key of `rms_norm_eps`.
 
     Raises:
         EdgespecError: a key is missing or has a value that is not supported.
@@ -109,7 +111,7 @@ def decoder_config(
         "attention_bias": has_bias(header, biased),
         "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
         "hidden_act": "silu",
-        "rms_norm_eps": number(header, f"{arch}.attention.layer_norm_rms_epsilon"),
+        "rms_norm_eps": number(header, f"{arch}.attention.{epsilon}"),
         "rope_scaling": rope_scaling(header, arch, theta, size),
         "rope_theta": theta,
         "tie_word_embeddings": "output.weight" not in header.tensors,
