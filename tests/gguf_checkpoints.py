@@ -16,6 +16,7 @@ from typing import Any
 import gguf
 import numpy as np
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
 
 from checkpoints import byte_tokenizer
 from edgespec_export.checkpoint.checkpoint import Checkpoint, open_checkpoint
@@ -292,10 +293,14 @@ def of_gemma4(config: Config) -> dict[str, Any]:
     layers, windowed = range(config["num_hidden_layers"]), config["head_dim"]
     own = [config["per_layer_config"].get(str(layer), {}) for layer in layers]
     size = max(each.get("head_dim", windowed) for each in own)
+    wide, shared = config["intermediate_size"], config["num_kv_shared_layers"]
+    if config["use_double_wide_mlp"]:  # of the layers that share keys and values
+        wide = [wide * (1 + (layer >= layers.stop - shared)) for layer in layers]
     kv_heads = [each.get("num_key_value_heads", config["num_key_value_heads"]) for each in own]
     rope = config["rope_parameters"]
     return {
         **of_decoder({**config, "rope_parameters": rope["full_attention"], "head_dim": size}),
+        "feed_forward_length": wide,
         "attention.head_count_kv": kv_heads,
         "attention.key_length_swa": windowed,
         "attention.value_length_swa": windowed,
@@ -403,7 +408,7 @@ def converted(form: Form, name: str, tensor: Any, config: Config) -> Any:
     heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}
     part = name.split(".")[-2]
     if form.reorders and part in heads:
-        return permuted(tensor, config[heads[part]])
+        return permuted(tensor, config[heads[part]] or config["num_attention_heads"])
     if name.endswith("conv.conv.weight"):
         return tensor[:, 0]
     if form.norms_with_one and name.endswith("norm.weight"):
@@ -443,7 +448,9 @@ def tensors_of(form: Form, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict
     return {**tensors, **stacked, **form.extra(config)}, numbers
 
 
-def write_gguf(path: Path, form: Form, checkpoint: Checkpoint, **changes: Any) -> Path:
+def write_gguf(
+    path: Path, form: Form, checkpoint: Checkpoint, *, tokenizer: Tokenizer = BYTES, **changes: Any
+) -> Path:
     """The checkpoint in one file; `changes` are of keys, and None drops one."""
     writer = gguf.GGUFWriter(path, form.arch)
     keys = {**form.keys(checkpoint.config), **changes}
@@ -451,22 +458,23 @@ def write_gguf(path: Path, form: Form, checkpoint: Checkpoint, **changes: Any) -
     for key, value in {**{f"{form.arch}.{key}": keys[key] for key in keys}, **numbers}.items():
         if value is not None:
             add_value(writer, key, value)
-    write_tokenizer(writer, SIZES["vocab_size"])
+    write_tokenizer(writer, tokenizer)
     for name, tensor in tensors.items():
         writer.add_tensor(name, np.ascontiguousarray(tensor))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    BYTES.save(str(path.parent / "tokenizer.json"))
+    tokenizer.save(str(path.parent / "tokenizer.json"))
     return path
 
 
-def write_tokenizer(writer: gguf.GGUFWriter, size: int) -> None:
-    """A tokenizer of bytes, without merges."""
+def write_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer) -> None:
+    """A tokenizer without merges."""
+    size = tokenizer.get_vocab_size()
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
-    writer.add_token_list([BYTES.id_to_token(index) or "" for index in range(size)])
+    writer.add_token_list([tokenizer.id_to_token(index) or "" for index in range(size)])
     writer.add_token_types([1] * size)
     writer.add_token_merges(["a b"])  # llama.cpp asks for one; these two are no token together
     writer.add_eos_token_id(1)
@@ -490,7 +498,8 @@ def with_own_head(folder: Path) -> Any:
 def write_source(folder: Path, form: Form) -> tuple[Any, Checkpoint]:
     """The model of transformers, and its checkpoint in a folder."""
     (case,) = (case for case in CASES if case.model == form.model)
-    model = write_model(replace(case, keys={**case.keys, **form.changes}), folder)
+    keys, sizes = {**case.keys, **form.changes}, {**case.sizes, **form.changes}
+    model = write_model(replace(case, keys=keys, sizes=sizes), folder)
     if form.own_head:
         model = with_own_head(folder)
     BYTES.save(str(folder / "tokenizer.json"))

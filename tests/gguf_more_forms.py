@@ -29,7 +29,11 @@ AFTER_NAMES = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-APERTUS_NAMES = {**HEADS_NAMES, "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm"}
+APERTUS_NAMES = {
+    **HEADS_NAMES,
+    "attention_layernorm": "attn_norm",
+    "feedforward_layernorm": "ffn_norm",
+}
 INTERNLM2_NAMES = {
     **LLAMA_NAMES,
     "model.tok_embeddings": "token_embd",
@@ -50,7 +54,7 @@ NEOX_NAMES = {
     "gpt_neox.embed_in": "token_embd",
     "gpt_neox.final_layer_norm": "output_norm",
     "gpt_neox.layers": "blk",
-    "lm_head": "output",
+    "embed_out": "output",
     "transformer.word_embeddings_layernorm": "token_embd_norm",
     "transformer.word_embeddings": "token_embd",
     "transformer.ln_f": "output_norm",
@@ -97,12 +101,10 @@ def of_olmo(config: Config) -> dict[str, Any]:
     if config["model_type"] == "olmo2":
         return keys
     windowed = [kind == "sliding_attention" for kind in config["layer_types"]]
-    factor = rope_of(config).get("attention_factor")
     return {
         **keys,
         "attention.sliding_window": config["sliding_window"],
         "attention.sliding_window_pattern": windowed,
-        **({} if factor is None else {"rope.scaling.attn_factor": factor}),
     }
 
 
@@ -200,11 +202,13 @@ STABLELM_NAMES = {
     "self_attn.q_layernorm": "attn_q_norm",
     "self_attn.k_layernorm": "attn_k_norm",
 }
+_OF_NEOX: dict[str, Any] = {
+    **{"arch": "gptneox", "keys": of_neox, "names": NEOX_NAMES, "prepared": queries_first},
+    "changes": {"tie_word_embeddings": False},
+}
 _MORE = (
     Form("SmolLM2", "llama", of_llama, reorders=True),
-    Form(
-        "Llama 3.2", "llama", of_llama, reorders=True, extra=llama3_divisors, changes=LLAMA3_8192
-    ),
+    Form("Llama 3.2", "llama", of_llama, reorders=True, extra=llama3_divisors, changes=LLAMA3_8192),
     Form("Qwen2.5 base, R1-Distill-Qwen", "qwen2", of_decoder),
     Form("Qwen3", "qwen3", of_decoder, HEADS_NAMES),
     Form("Qwen3 for long texts", "qwen3", of_decoder, HEADS_NAMES),
@@ -232,8 +236,8 @@ _MORE = (
     Form("StableLM 2 1.6B", "stablelm", of_stablelm, STABLELM_NAMES),
     Form("StableLM 2 12B", "stablelm", of_stablelm, STABLELM_NAMES),
     Form("Phi-2, Phi-1.5", "phi2", of_layer_normed, PHI2_NAMES),
-    Form("Pythia, GPT-NeoX 20B", "gptneox", of_neox, NEOX_NAMES, prepared=queries_first),
-    Form("RedPajama", "gptneox", of_neox, NEOX_NAMES, prepared=queries_first),
+    Form("Pythia, GPT-NeoX 20B", **_OF_NEOX),
+    Form("RedPajama", **_OF_NEOX),
     Form("BLOOM, BLOOMZ", "bloom", of_bloom, NEOX_NAMES, prepared=queries_first),
     Form("MiniCPM 2B, MiniCPM 4", "minicpm", of_minicpm, reorders=True),
 )
@@ -254,6 +258,7 @@ _AS_LLAMA = (
         of_own_code,
         reorders=True,
         prepared=baichuan_apart,
+        changes={"num_hidden_layers": 32},  # with fewer or more llama.cpp takes it for another
     ),
 )
 MORE_FORMS = {form.model: form for form in _MORE}

@@ -26,12 +26,12 @@ def generated(model: str, prompt: list[int], tokens: int, top: int) -> dict[str,
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.warmup = False
-    request = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "n_probs": top}
+    request = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "logprobs": top}
     answer = xllamacpp.Server(params).handle_completions(
-        {**request, "ignore_eos": True, "cache_prompt": False, "return_tokens": True}
+        {**request, "ignore_eos": True, "cache_prompt": False}
     )
     answer = json.loads(answer) if isinstance(answer, str) else answer
-    steps = answer["completion_probabilities"]
+    steps = answer["choices"][0]["logprobs"]["content"]
     return {
         "tokens": [step["id"] for step in steps],
         "top": [{one["id"]: one["logprob"] for one in step["top_logprobs"]} for step in steps],

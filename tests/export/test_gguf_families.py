@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from depth import DEEP, deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -26,10 +27,17 @@ from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from gguf_checkpoints import FORMS, Form, write_gguf, write_source
+from gguf_more_forms import AS_LLAMA, MORE_FORMS
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+FORMS_OF_ALL = FORMS | MORE_FORMS  # those whose names are the checkpoint's
+# Of the others test_gguf.py, test_gguf_gemma3.py and test_gguf_norms.py test one by default.
+BY_DEFAULT = (
+    *("Apertus 8B", "StableLM 2 12B", "Phi-2, Phi-1.5", "Pythia, GPT-NeoX 20B"),
+    *("BLOOM, BLOOMZ", "MiniCPM 2B, MiniCPM 4"),
+)
 ALL = os.environ.get("EDGESPEC_CORPUS") == "all"
 COMPARED = FORMS if ALL else ("LFM2, LFM2.5", "T5 v1.0")
 TEXT = [int(token) for token in np.random.default_rng(5).integers(8, 256, size=40)]
@@ -84,16 +92,60 @@ def described(config: dict[str, Any]) -> str:
         return repr(family_of(config, "model"))
 
 
-@pytest.mark.parametrize("model", FORMS)
+@pytest.mark.parametrize("model", FORMS_OF_ALL if DEEP else [*FORMS, *BY_DEFAULT])
 def test_weights_and_config_are_those_of_the_checkpoint(model, write_both):
-    _, checkpoint, path = write_both(FORMS[model])
+    form = FORMS_OF_ALL[model]
+    _, checkpoint, path = write_both(form)
     found = open_checkpoint(Source(path, "model"))
     assert described(found.config) == described(checkpoint.config)
     assert sorted(found.weights.names()) == sorted(checkpoint.weights.names())
     for name in checkpoint.weights.names():
         expected = checkpoint.weights.read(name)
         assert found.weights.shape(name) == expected.shape
-        np.testing.assert_array_equal(found.weights.read(name), expected, strict=True)
+        read = found.weights.read(name)
+        if form.norms_with_one and name.endswith("norm.weight"):  # 1 was added and subtracted
+            np.testing.assert_allclose(read, expected, rtol=0, atol=1e-7, strict=True)
+        else:
+            np.testing.assert_array_equal(read, expected, strict=True)
+
+
+def logits_of(source, out):
+    export_pair(str(source), None, out, measure=False, threads=1)
+    model = open_model(out, read_manifest(out).target, "fp32", min_rows=2)
+    pending = model.prefill(TEXT[:5])
+    return model.score([pending, *TEXT[5:20]])
+
+
+@pytest.mark.parametrize("model", [pytest.param("Baichuan 2 7B", marks=deep), "InternLM 2.5"])
+def test_a_matrix_that_the_converter_takes_apart_is_that_of_the_checkpoint(model, tmp_path):
+    _, checkpoint = write_source(tmp_path / "source", AS_LLAMA[model])
+    path = write_gguf(tmp_path / "tiny.gguf", AS_LLAMA[model], checkpoint)
+    np.testing.assert_allclose(
+        logits_of(path, tmp_path / "of-file"),
+        logits_of(tmp_path / "source", tmp_path / "of-checkpoint"),
+        rtol=0,
+        atol=1e-5,
+    )
+
+
+def test_a_matrix_of_queries_keys_and_values_is_taken_apart(write_both, tmp_path):
+    """Files of the first Phi-2 have one."""
+    form = FORMS_OF_ALL["Phi-2, Phi-1.5"]
+    _, checkpoint, _ = write_both(form)
+    tensors = {name: checkpoint.weights.read(name) for name in checkpoint.weights.names()}
+    for layer in range(3):
+        for kind in ("weight", "bias"):
+            at = f"model.layers.{layer}.self_attn"
+            parts = [tensors.pop(f"{at}.{part}_proj.{kind}") for part in "qkv"]
+            tensors[f"{at}.qkv_proj.{kind}"] = np.concatenate(parts)
+    path = tmp_path / "one.gguf"
+    write_gguf(path, form, replace(checkpoint, weights=InMemory(tensors)))
+    found = open_checkpoint(Source(path, "model")).weights
+    assert sorted(found.names()) == sorted(checkpoint.weights.names())
+    for name in checkpoint.weights.names():
+        expected = checkpoint.weights.read(name)
+        assert found.shape(name) == expected.shape
+        np.testing.assert_array_equal(found.read(name), expected, strict=True)
 
 
 STILL = {"attention.scale": None, "embedding_scale": None, "residual_scale": 0.0}
@@ -194,6 +246,24 @@ def test_an_encoder_alone_is_called_one(write_both):
         open_checkpoint(Source(path, "model"))
 
 
+def test_a_baichuan_with_alibi_is_refused(tmp_path):
+    form = replace(AS_LLAMA["Baichuan 2 7B"], changes={})
+    _, checkpoint = write_source(tmp_path, form)
+    path = write_gguf(tmp_path / "tiny.gguf", form, checkpoint)
+    with pytest.raises(EdgespecError, match="with 3 layers has ALiBi"):
+        open_checkpoint(Source(path, "model"))
+
+
+def test_an_apertus_without_the_numbers_of_its_activation_is_refused(write_both, tmp_path):
+    form = FORMS_OF_ALL["Apertus 8B"]
+    _, checkpoint, _ = write_both(form)
+    names = [name for name in checkpoint.weights.names() if ".act_fn." not in name]
+    weights = InMemory({name: checkpoint.weights.read(name) for name in names})
+    path = write_gguf(tmp_path / "none.gguf", form, replace(checkpoint, weights=weights))
+    with pytest.raises(EdgespecError, match=r"xielu.alpha_n is None, not a number for each of 3"):
+        open_checkpoint(Source(path, "model"))
+
+
 @pytest.mark.parametrize("model", COMPARED)
 def test_logits_are_those_of_transformers(model, tmp_path, write_both):
     original, _, path = write_both(FORMS[model])
@@ -236,10 +306,13 @@ def test_verify_compares_files_that_transformers_does_not_read(model, tmp_path, 
         ("Ministral 3", {"rope.scaling.type": "none"}, "goes with the rope scaling 'yarn'"),
         ("AFM 4.5B", {"rope.scaling.yarn_log_multiplier": 1.0}, "yarn_log_multiplier = 1.0"),
         ("GPT-2 medium, distilgpt2", {"attention.clamp_kqv": 8.0}, "clamp_kqv' = 8.0 is not known"),
+        ("MiniCPM 2B, MiniCPM 4", {"logit_scale": 5.0}, "5.0, which does not divide the width"),
+        ("MiniCPM 2B, MiniCPM 4", {"residual_scale": None}, "lacks minicpm.residual_scale"),
+        ("Phi-2, Phi-1.5", {"attention.scale": 2.0}, "attention.scale' = 2.0 is not known"),
     ],
 )
 def test_a_key_that_would_be_another_model_is_refused_by_name(model, changes, words, write_both):
-    _, _, path = write_both(FORMS[model], **changes)
+    _, _, path = write_both(FORMS_OF_ALL[model], **changes)
     with pytest.raises(EdgespecError, match=words) as error:
         open_checkpoint(Source(path, "model"))
     assert "\n" not in str(error.value)

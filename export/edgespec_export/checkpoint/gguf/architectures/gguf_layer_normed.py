@@ -29,14 +29,11 @@ _EPSILON, _PARALLEL = "layer_norm_epsilon", "use_parallel_residual"
 _QKV = ("attn_q", "attn_k", "attn_v")
 _KEYS = frozenset({f"attention.{_EPSILON}", _PARALLEL})
 _TOGETHER = "query_key_value"
-_LAST_NORM = ("output_norm.weight", "output_norm.bias")
 
 
 def _layer_normed(header: GgufHeader, arch: str, hugging_face: str) -> JsonObject:
     """The keys of a decoder that rotates a part of each head."""
-    config = decoder_config(
-        header, arch, hugging_face, partial=True, biased=_QKV, epsilon=_EPSILON
-    )
+    config = decoder_config(header, arch, hugging_face, partial=True, biased=_QKV, epsilon=_EPSILON)
     size = stated(config, "head_dim")
     return {
         **{key: value for key, value in config.items() if key not in ("rms_norm_eps", "head_dim")},
@@ -180,7 +177,8 @@ PHI2 = decoder(
     },
     outside={
         **{**OUTSIDE, "output.bias": "lm_head.bias"},
-        **dict(zip(_LAST_NORM, ("model.final_layernorm.weight", "model.final_layernorm.bias"))),
+        "output_norm.weight": "model.final_layernorm.weight",
+        "output_norm.bias": "model.final_layernorm.bias",
     },
     keys=_KEYS,
     restored=_QueriesApart,
@@ -192,7 +190,7 @@ GPT_NEOX = Architecture(
     stacks={"blk": "gpt_neox.layers.{}"},
     parts={"blk": _NEOX_LAYER},
     outside={
-        "output.weight": "lm_head.weight",
+        "output.weight": "embed_out.weight",
         "output_norm.bias": "gpt_neox.final_layer_norm.bias",
         "output_norm.weight": "gpt_neox.final_layer_norm.weight",
         "token_embd.weight": "gpt_neox.embed_in.weight",

@@ -28,7 +28,8 @@ from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
 __all__ = ["APERTUS", "BAICHUAN", "INTERNLM2", "MINICPM"]
 
 _LAYERS_OF_BAICHUAN_7B = 32
-_XIELU = ("alpha_n", "alpha_p", "beta")  # of each layer; keys without the architecture's name
+# Numbers of each layer, in keys without the architecture's name; the first two are [1].
+_XIELU = ("alpha_n", "alpha_p", "beta", "eps")
 
 
 def _internlm2(header: GgufHeader) -> JsonObject:
@@ -65,9 +66,10 @@ def _minicpm(header: GgufHeader) -> JsonObject:
             f"{header.path}: minicpm.logit_scale is {divisor}, which does not divide the width"
         )
     depth = residual * math.sqrt(stated(config, "num_hidden_layers"))
+    long: JsonObject = {"original_max_position_embeddings": config["max_position_embeddings"]}
     return {
         **config,
-        "original_max_position_embeddings": config["max_position_embeddings"],
+        **(long if config["rope_scaling"] else {}),
         "scale_emb": number(header, "minicpm.embedding_scale"),
         "scale_depth": float(f"{depth:.6g}"),  # the file has 1.4 / √layers in float32
         "dim_model_base": int(base),
@@ -96,8 +98,8 @@ def _with_xielu(header: GgufHeader) -> Architecture:
                 f"{layers} layers"
             )
         for layer, stored in enumerate(numbers):
-            tensor = np.asarray(stored, np.float32)
-            found[f"model.layers.{layer}.mlp.act_fn.{name}"] = tensor if name == "beta" else tensor[None]
+            tensor = np.full((1,) * (name in _XIELU[:2]), stored, np.float32)
+            found[f"model.layers.{layer}.mlp.act_fn.{name}"] = tensor
     return replace(APERTUS, restored=partial(_Added, found))
 
 
