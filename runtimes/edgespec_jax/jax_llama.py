@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax.numpy as jnp
 
 from edgespec_jax.jax_blocks import (
@@ -29,10 +31,12 @@ class JaxLlama:
     Attributes:
         embedding: the name of the embedding table.
         unused_tensors: tensors of a checkpoint that the model does not need.
+        fusions: see `edgespec_jax.jax_t5.JaxT5`.
     """
 
     embedding = "model.embed_tokens.weight"
     unused_tensors: tuple[str, ...] = ()
+    fusions: Mapping[str, tuple[str, ...]] = {}
 
     def __init__(self, config: LlamaConfig) -> None:
         self.config = config

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 import jax
 from edgespec_jax.jax_blocks import Cache, Network
-from edgespec_jax.jax_draws import noise, uniforms
+from edgespec_jax.jax_draws import noise, noises, uniforms
 from edgespec_jax.jax_state import Record, Request, Side, State
 from edgespec_jax.jax_verification import Rule, VerificationResult, distribution, draw_token
 from jax import Array, lax
@@ -102,18 +102,17 @@ def _propose(
         """The draft reads a token outside its vocabulary as token 0."""
         return jnp.where(tokens < width, tokens, 0)
 
-    def drawn(row: Array, index: Array | int) -> tuple[Array, Array]:
+    def drawn(row: Array, race: Array) -> tuple[Array, Array]:
         q = distribution(row[:width], request.temperature, loop.greedy)
-        race = q if loop.greedy else noise(request.draws, state.emitted, index, width)
         return draw_token(q, race, loop.greedy), q
 
     def step(
-        carry: tuple[Array, tuple[Cache, ...]], index: Array
+        carry: tuple[Array, tuple[Cache, ...]], decision: tuple[Array, Array]
     ) -> tuple[tuple[Array, tuple[Cache, ...]], tuple[Array, Array]]:
-        token, cache = carry
+        (token, cache), (index, race) = carry, decision
         past = draft.base + state.emitted + index
         logits, cache = network.decode(draft.params, draft.context, cache, token[None], past)
-        token, q = drawn(logits[0], index)
+        token, q = drawn(logits[0], race)
         return (token, cache), (token, q)
 
     first = jnp.maximum(state.emitted - 1, 0)
@@ -121,9 +120,12 @@ def _propose(
     logits, cache = network.decode(
         draft.params, draft.context, state.draft, pair, draft.base + first
     )
-    token, q = drawn(logits[state.emitted - first], 0)
-    indices = jnp.arange(1, loop.gamma, dtype=jnp.int32)
-    (_, cache), (tokens, distributions) = lax.scan(step, (token, cache), indices)
+    indices = jnp.arange(loop.gamma, dtype=jnp.int32)
+    # A greedy draft draws nothing.
+    races = noises(request.draws, state.emitted, loop.gamma, 0 if loop.greedy else width)
+    token, q = drawn(logits[state.emitted - first], races[0])
+    decisions = (indices[1:], races[1:])
+    (_, cache), (tokens, distributions) = lax.scan(step, (token, cache), decisions)
     return jnp.append(token, tokens), jnp.concatenate([q[None], distributions]), cache
 
 

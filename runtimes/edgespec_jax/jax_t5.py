@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -46,10 +47,17 @@ class JaxT5:
     Attributes:
         embedding: the name of the embedding table.
         unused_tensors: tensors of a checkpoint that the model does not need: copies of that table.
+        fusions: matrices that multiply the same rows, by the name of the one matrix that they
+            become.
     """
 
     embedding = "shared.weight"
     unused_tensors = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    fusions: Mapping[str, tuple[str, ...]] = {
+        "SelfAttention.qkv": ("SelfAttention.q", "SelfAttention.k", "SelfAttention.v"),
+        "EncDecAttention.kv": ("EncDecAttention.k", "EncDecAttention.v"),
+        "DenseReluDense.wi": ("DenseReluDense.wi_0", "DenseReluDense.wi_1"),
+    }
 
     def __init__(self, config: T5Config) -> None:
         self.config = config
@@ -68,7 +76,7 @@ class JaxT5:
         cross = []
         for layer in range(self.layers):
             at = f"decoder.block.{layer}.layer.1.EncDecAttention"
-            keys, values = (linear(x, params[f"{at}.{part}.weight"]) for part in "kv")
+            keys, values = _parts(linear(x, params[f"{at}.kv.weight"]), 2)
             cross.append(Cache(heads_of(keys, heads), heads_of(values, heads)))
         start = jnp.int32(self.config.start_token)
         return Source(tuple(cross), hidden), cache, start, jnp.int32(0)
@@ -117,8 +125,8 @@ class JaxT5:
     ) -> list[Array]:
         """The named projections ("qkv") of the normalised x, [heads, m, size] each."""
         h = self._norm(params, x, block)
-        weights = (params[f"{block}.{attention}.{part}.weight"] for part in parts)
-        return [heads_of(linear(h, weight), self.config.heads) for weight in weights]
+        out = linear(h, params[f"{block}.{attention}.{parts}.weight"])
+        return [heads_of(part, self.config.heads) for part in _parts(out, len(parts))]
 
     def _norm(self, params: Params, x: Array, block: str) -> Array:
         return rms_norm(x, params[f"{block}.layer_norm.weight"], self.config.epsilon)
@@ -127,11 +135,12 @@ class JaxT5:
         """The residual stream with this block's output added."""
         h = self._norm(params, x, block)
         dense, activate = f"{block}.DenseReluDense", ACTIVATIONS[self.config.activation]
+        h = linear(h, params[f"{dense}.wi.weight"])
         if self.config.gated:
-            gate = activate(linear(h, params[f"{dense}.wi_0.weight"]))
-            h = gate * linear(h, params[f"{dense}.wi_1.weight"])
+            gate, h = _parts(h, 2)
+            h = activate(gate) * h
         else:
-            h = activate(linear(h, params[f"{dense}.wi.weight"]))
+            h = activate(h)
         return x + linear(h, params[f"{dense}.wo.weight"])
 
     def _encoder_bias(self, params: Params, length: int) -> Array:
@@ -153,3 +162,8 @@ class JaxT5:
         """The bias of each bucket: int [queries, keys] to float32 [heads, queries, keys]."""
         name = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         return jnp.moveaxis(params[name].astype(jnp.float32)[buckets], -1, 0)
+
+
+def _parts(x: Array, count: int) -> list[Array]:
+    """The outputs of matrices that were fused: [m, count · size] to `count` times [m, size]."""
+    return jnp.split(x, count, axis=1)

@@ -161,3 +161,11 @@ def test_every_decision_has_its_own_random_numbers():
     rows = [jax_draws.noise(draws, jnp.int32(e), k, 3) for e in range(4) for k in range(4)]
     rows += [jax_draws.uniforms(draws, jnp.int32(e), 3) for e in range(4)]
     assert len({float(value) for row in rows for value in row}) == 3 * len(rows)
+
+
+def test_noise_drawn_at_once_is_that_of_each_decision():
+    for draws in (jax_draws.Keyed(jax.random.key(3)), jax_draws.tabled(DrawTable.draw(3, 9, 4, V))):
+        at_once = jax_draws.noises(draws, jnp.int32(7), 3, V)
+        each = [jax_draws.noise(draws, jnp.int32(7), decision, V) for decision in range(3)]
+        assert np.array_equal(at_once, each)
+        assert len(np.unique(at_once)) == 3 * V

@@ -23,7 +23,8 @@ SMALL = wallclock.Bench(
     checkpoints={"T5-small": checkpoints.open_jax_checkpoint(str(MODELS / "en-de-draft"))},
     prompt=4,
     tokens=25,
-    texts=1,
+    texts=3,
+    row_seconds=1e-9,
 )
 
 
@@ -35,7 +36,7 @@ def test_every_row_accepts_with_its_alpha(monkeypatch, caplog):
     ]
     table = paper.read_paper()._replace(speed=rows)
     with caplog.at_level(logging.INFO, "edgespec"):
-        report = wallclock.wallclock(table, SMALL)
+        first, report = wallclock.wallclock(table, SMALL)
     always, never = report.rows
     # 25 tokens in rounds of 4: the seventh round emits one token.
     assert always["tokens a round"] == pytest.approx(25 / 7)
@@ -43,6 +44,8 @@ def test_every_row_accepts_with_its_alpha(monkeypatch, caplog):
     assert never["tokens a round, expected"] == 1
     # On a busy machine the prompt alone can take longer than the prompt with its few tokens.
     assert all(math.isfinite(row["speed-up"]) and row["S"] > 0 for row in report.rows)
+    assert first.rows == report.rows[:1]  # a run that is cut short has shown its first rows
+    assert [row["texts"] for row in report.rows] == ["1", "1"]  # the others had no time left
     assert any("REDUCED" in note for note in report.notes)
     assert {"device", "jax", "n", "format"} <= set(report.setting)
     assert report.setting["checkpoints"] == "T5-small"

@@ -23,5 +23,6 @@ def machine() -> dict[str, str | float | None]:
         "device": f"{device.device_kind} ({device.platform})",
         "host": f"{processor}, {os.cpu_count()} cores, {platform.machine()}",
         "jax": jax.__version__,
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS") or None,
         "python": platform.python_version(),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,11 @@ def table1(output: Path | None) -> None:
 )
 @click.option("--tokens", type=click.IntRange(min=2), default=128, show_default=True)
 @click.option("--texts", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option(
+    "--row-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="A row has no further texts after so long; it has at least one.",
+)
 @OUTPUT
 def table2(
     measure: bool,
@@ -117,6 +123,7 @@ def table2(
     checkpoints: tuple[str, ...],
     tokens: int,
     texts: int,
+    row_seconds: float | None,
     output: Path | None,
 ) -> None:
     """Speed-ups: the paper's, its formula's and, with --measure, this machine's.
@@ -133,12 +140,22 @@ def table2(
         return
     with needs_extra("jax"):
         from edgespec_jax.jax_checkpoint import open_jax_checkpoint
+        from edgespec_jax.reproduce.table_report import write
         from edgespec_jax.reproduce.wallclock import Bench, wallclock
 
     named = dict(_named(checkpoint) for checkpoint in checkpoints)
     opened = {size: open_jax_checkpoint(model) for size, model in named.items()}
-    bench = Bench(divisor, number_format, opened, tokens=tokens, texts=texts)
-    report = wallclock(paper, bench)
+    bench = Bench(
+        divisor,
+        number_format,
+        opened,
+        tokens=tokens,
+        texts=texts,
+        row_seconds=row_seconds or math.inf,
+    )
+    for report in wallclock(paper, bench):
+        if output is not None:
+            write(report, output)
     _show(report, output)
 
 

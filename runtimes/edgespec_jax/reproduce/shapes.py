@@ -58,7 +58,7 @@ def random_t5(config: dict[str, Any], dtype: DTypeLike, seed: int = 0) -> JaxMod
 
 
 def _tensors(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The tensor names of a v1.1 checkpoint, with the shapes that `jax_blocks.Params` has."""
+    """The tensors of a v1.1 model, with the names and shapes that `JaxT5` has, fused."""
     width, feed_forward = config["d_model"], config["d_ff"]
     rows = config["num_heads"] * config["d_kv"]
     yield "shared.weight", (config["vocab_size"], width)
@@ -70,12 +70,11 @@ def _tensors(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for layer in range(config["num_layers"]):
             block = f"{stack}.block.{layer}.layer"
             for index, kind in enumerate(("SelfAttention", "EncDecAttention")[:attentions]):
-                for part in "qkv":
-                    yield f"{block}.{index}.{kind}.{part}.weight", (width, rows)
+                for parts in ("qkv",) if index == 0 else ("q", "kv"):
+                    yield f"{block}.{index}.{kind}.{parts}.weight", (width, len(parts) * rows)
                 yield f"{block}.{index}.{kind}.o.weight", (rows, width)
             for index in range(attentions + 1):
                 yield f"{block}.{index}.layer_norm.weight", (width,)
             dense = f"{block}.{attentions}.DenseReluDense"
-            for part in ("wi_0", "wi_1"):
-                yield f"{dense}.{part}.weight", (width, feed_forward)
+            yield f"{dense}.wi.weight", (width, 2 * feed_forward)
             yield f"{dense}.wo.weight", (feed_forward, width)
