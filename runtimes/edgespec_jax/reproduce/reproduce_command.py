@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from edgespec.cli.logging_lines import logging_lines
 from edgespec.errors import UsageError, needs_extra
 
 if TYPE_CHECKING:
+    from edgespec_jax.jax_weights import JaxCheckpoint
     from edgespec_jax.reproduce.table_report import Report
 
 __all__ = ["reproduce"]
@@ -139,12 +141,10 @@ def table2(
         _show(table2(paper), output)
         return
     with needs_extra("jax"):
-        from edgespec_jax.jax_checkpoint import open_jax_checkpoint
         from edgespec_jax.reproduce.table_report import write
         from edgespec_jax.reproduce.wallclock import Bench, wallclock
 
-    named = dict(_named(checkpoint) for checkpoint in checkpoints)
-    opened = {size: open_jax_checkpoint(model) for size, model in named.items()}
+    opened = _opened(dict(map(_named, checkpoints)))
     bench = Bench(
         divisor,
         number_format,
@@ -219,6 +219,16 @@ def figures(output: Path) -> None:
         click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
     for path in draw(read_paper(), output):
         click.echo(path)
+
+
+def _opened(named: Mapping[str, str]) -> dict[str, JaxCheckpoint]:
+    """Checkpoints by size; random weights need nothing of the exporter."""
+    if not named:
+        return {}
+    with needs_extra("jax"):
+        from edgespec_jax.jax_checkpoint import open_jax_checkpoint
+
+    return {size: open_jax_checkpoint(model) for size, model in named.items()}
 
 
 def _named(checkpoint: str) -> tuple[str, str]:
