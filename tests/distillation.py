@@ -24,10 +24,25 @@ from edgespec_distill.plan import Plan
 TEXTS = [Text([5, 6, 7], [8, 9, 1]), Text([5], [4, 3]), Text([9, 8, 7, 6, 5], [11, 12, 13, 14])]
 
 
-PLAN = Plan(layers=1, width=32, steps=120, max_new_tokens=12, positions=512, rate=5e-3)
+PLAN = Plan(
+    layers=1,
+    width=32,
+    steps=120,
+    max_new_tokens=12,
+    positions=512,
+    rate=5e-3,
+    target_format="original",
+)
 
 
-LATER = {"layers": 1, "steps": 1, "max_new_tokens": 12, "positions": 512, "rate": 1e-9}
+LATER = {
+    "layers": 1,
+    "steps": 1,
+    "max_new_tokens": 12,
+    "positions": 512,
+    "rate": 1e-9,
+    "target_format": "original",
+}
 
 
 def seq2seq(folder) -> Seq2Seq:

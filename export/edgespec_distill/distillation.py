@@ -13,6 +13,7 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from edgespec.artifact.atomic_file import whole_file
+from edgespec.device.kernels import installed_kernels
 from edgespec_distill.data.draft_vocabulary import (
     DraftVocabulary,
     frequent_vocabulary,
@@ -26,11 +27,12 @@ from edgespec_distill.data.target_outputs import BLOCK, FINISHED_SHARE, TargetOu
 from edgespec_distill.data.text_generation import add_distributions, generate_texts
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.draft_builder import DraftBuilder
+from edgespec_distill.models.exported_target import as_exported
 from edgespec_distill.models.reading.eagle_module import feature_layers
 from edgespec_distill.models.target import open_target
 from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
 from edgespec_distill.models.untrained_draft import spread_layers
-from edgespec_distill.plan import Plan
+from edgespec_distill.plan import ORIGINAL, Plan
 from edgespec_distill.result import Distillation
 from edgespec_distill.training.loss import LOSSES
 from edgespec_distill.training.memory import keep_freed_memory, one_line_memory
@@ -67,11 +69,28 @@ def train_draft(
     keep_freed_memory()
     with one_line_memory(), _quiet_transformers():
         logger.info(f"target: {source.label}")
-        target = open_target(source, start_token)
+        target = _opened(source, checkpoint, start_token, plan, work)
         run = _Run(target, checkpoint.eos_token_ids, prompts, plan, work, report)
         draft, result = run.train()
         _save(draft, checkpoint, folder)
     return result
+
+
+def _opened(
+    source: Source, checkpoint: Checkpoint, start_token: int | None, plan: Plan, work: Path
+) -> GeneratingModel:
+    """The target, as it writes the texts that are learnt."""
+    target = open_target(source, start_token)
+    layers: tuple[int, ...] = ()
+    if plan.uses_target_states and isinstance(target, Causal):
+        layers = feature_layers(target.model.config.num_hidden_layers)
+        target.feature_layers = layers
+    on_processor = target.model.device.type == "cpu"
+    usual = "int8" if on_processor and installed_kernels() else ORIGINAL
+    weights_format = plan.target_format or usual
+    if weights_format == ORIGINAL:
+        return target
+    return as_exported(target, checkpoint, weights_format, layers, work)
 
 
 class _Run:
@@ -95,7 +114,6 @@ class _Run:
         self._held_out_prompts, self._prompts = prompts[:held_out], prompts[held_out:]
         features: Features | None = None
         if plan.uses_target_states and isinstance(target, Causal):
-            target.feature_layers = feature_layers(target.model.config.num_hidden_layers)
             features = Features(target)
         self._outputs = TargetOutputs(target, features, eos_token_ids, plan, work)
         self._builder = DraftBuilder(target, features, plan)

@@ -11,8 +11,9 @@ from edgespec.errors import UsageError
 from edgespec_export.families import Family
 from edgespec_export.families.llama_like.llama import Llama
 from edgespec_export.families.t5 import T5
+from edgespec_export.quantization.formats import FORMATS
 
-__all__ = ["LOSS_NAMES", "SHAPE", "Plan", "check_plan", "plan_for"]
+__all__ = ["LOSS_NAMES", "ORIGINAL", "SHAPE", "Plan", "check_plan", "plan_for"]
 
 SHAPE = (
     "layers",
@@ -23,6 +24,8 @@ SHAPE = (
     "width",
     "vocabulary",
 )  # fields of the draft's shape
+
+ORIGINAL = "original"  # the target as transformers runs it
 
 LOSS_NAMES = {
     "kl": "forward KL",
@@ -70,6 +73,9 @@ class Plan:
         seed: of all random numbers.
         start: folder of a finished draft whose training is continued; its shape replaces the shape
             in this plan. None: start from the target's weights.
+        target_format: number format of the target whose texts are learnt, as kernels run its
+            export; `ORIGINAL`: the checkpoint as transformers runs it. None: int8 where kernels are
+            installed and torch has no GPU, else `ORIGINAL`.
     """
 
     layers: int
@@ -90,6 +96,7 @@ class Plan:
     chat: bool | None = None
     seed: int = 0
     start: str | None = None
+    target_format: str | None = None
 
     @property
     def uses_target_states(self) -> bool:
@@ -105,6 +112,11 @@ def check_plan(plan: Plan) -> None:
     """
     if plan.loss not in LOSS_NAMES:
         raise UsageError(f"loss is {plan.loss!r}; give one of: {', '.join(LOSS_NAMES)}")
+    formats = [*FORMATS, ORIGINAL]
+    if plan.target_format not in (None, *formats):
+        raise UsageError(
+            f"target_format is {plan.target_format!r}; give one of: {', '.join(formats)}"
+        )
     if plan.eagle and plan.block is not None:
         raise UsageError("a draft is eagle or has a block; leave one of them out")
     if plan.uses_target_states and plan.on_policy:

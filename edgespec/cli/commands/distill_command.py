@@ -83,6 +83,11 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option(
     "--loss", default="kl", show_default=True, help="kl (forward), tv or mixed (of both)."
 )
+@click.option(
+    "--target-format",
+    help="Learn what TARGET writes in this number format, as its export runs: int8, int4, …; or "
+    "original: the checkpoint, run by transformers. Default: int8 where kernels are installed.",
+)
 @click.option("--on-policy", is_flag=True, help="Train on what the draft itself writes.")
 @click.option(
     "--outputs", type=LEAST_1, default=2, show_default=True, help="Texts for each prompt."

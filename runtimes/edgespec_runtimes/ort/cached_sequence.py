@@ -23,6 +23,7 @@ class CachedSequence(ABC):
 
     Attributes:
         vocab_size, capacity: see `edgespec.core.model.Model`.
+        max_positions: that the model can tell apart; None if no limit.
 
     Raises:
         UsageError: the model has fewer positions.
@@ -32,7 +33,7 @@ class CachedSequence(ABC):
         self.vocab_size = exported.vocab_size
         self._read_tokens = exported.read_tokens
         self.capacity = _checked_capacity(exported, capacity)
-        self._max_positions = exported.positions
+        self.max_positions = exported.positions
         self._cached: list[CachedPosition] = []
         self._candidates: list[tuple[int, Layout]] = []  # of the latest call, with their tokens
 
@@ -99,9 +100,9 @@ class CachedSequence(ABC):
 
     def _capacity_advice(self) -> str:
         """The end of an error message: how to get a larger cache, if one is possible."""
-        if self.capacity == self._max_positions:
+        if self.capacity == self.max_positions:
             return ""
-        limit = f", at most {self._max_positions}" if self._max_positions else ""
+        limit = f", at most {self.max_positions}" if self.max_positions else ""
         return f" or give more capacity (--capacity{limit})"
 
 

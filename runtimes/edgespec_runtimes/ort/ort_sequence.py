@@ -247,4 +247,4 @@ class OrtSequence(CachedSequence):
         self.batch.copy_positions(source, destination, 1)
 
     def _capacity_advice(self) -> str:
-        return " or give more capacity" if self.capacity != self._max_positions else ""
+        return " or give more capacity" if self.capacity != self.max_positions else ""

@@ -1,0 +1,229 @@
+"""A target as it will run: an exported model, many texts in one call.
+
+What a draft learns is then what it will have to agree with: the target in its number format, not
+the checkpoint in float32. Its weights stay those of transformers' model, which a draft starts from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgespec.artifact.manifest import Exported
+from edgespec.artifact.typed_json import read_json, write_json
+from edgespec.core.requests import Read, Score
+from edgespec.device.device import HERE
+from edgespec.errors import UsageError
+from edgespec.pair.opening.runtime import open_model
+from edgespec.scheduler.shared_calls import ROWS
+from edgespec_distill.data.examples import Text
+from edgespec_distill.models.causal import Causal
+from edgespec_distill.models.seq2seq import Seq2Seq
+from edgespec_distill.models.trainable import DecodeState, GeneratingModel, Rows
+from edgespec_export.calibration.calibrated import Calibration
+from edgespec_export.calibration.texts import BUILT_IN, calibration_texts
+from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.families.tensor_check import fitted
+from edgespec_export.progress import no_progress
+from edgespec_export.write_model import ModelWriter
+from edgespec_runtimes.ort.ort_batch import OrtBatch
+from edgespec_runtimes.ort.ort_model import OrtModel
+from edgespec_runtimes.ort.ort_sequence import OrtSequence
+
+__all__ = ["as_exported"]
+
+logger = logging.getLogger("edgespec")
+
+DESCRIPTION = "exported.json"  # in the folder of an exported target
+
+
+def as_exported(
+    target: GeneratingModel,
+    checkpoint: Checkpoint,
+    weights_format: str,
+    layers: Sequence[int],
+    work: Path,
+) -> GeneratingModel:
+    """The same target, whose texts, distributions and features come from its export.
+
+    Args:
+        weights_format: of the export, which is made in `work` unless it is there.
+        layers: whose outputs are the features, counted from 1; none without features.
+
+    Returns `target` itself where texts cannot share calls of the export, which is logged.
+    """
+    folder = work / f"target-{weights_format}"
+    if not folder.exists():
+        logger.info(f"exporting the target in {weights_format}, which will write the texts")
+        _export(checkpoint, weights_format, layers, folder)
+    exported = read_json(Exported, folder / DESCRIPTION)
+    variant = next(iter(exported.variants))
+    model = open_model(folder, exported, variant, capacity=1, device=HERE)
+    if not model.shares_calls:
+        logger.info(
+            f"texts cannot share calls of the target in {weights_format} here, so transformers "
+            "computes it in float32"
+        )
+        return target
+    if isinstance(target, Seq2Seq):
+        return ExportedSeq2Seq(target, model)
+    assert isinstance(target, Causal)
+    return ExportedCausal(target, model, layers)
+
+
+def _export(
+    checkpoint: Checkpoint, weights_format: str, layers: Sequence[int], folder: Path
+) -> None:
+    """Writes the target's graphs; the folder appears whole or not at all."""
+    family = fitted(checkpoint)
+    family = (family.with_layer_outputs(layers) if layers else None) or family
+    aside = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
+    writer = ModelWriter(aside, Calibration(calibration_texts(BUILT_IN), HERE), no_progress)
+    exported = writer.write(checkpoint, family, "target", [weights_format], ["fp32"])
+    write_json(dataclasses.asdict(exported), aside / DESCRIPTION)
+    aside.rename(folder)
+
+
+class ExportedSeq2Seq(Seq2Seq):
+    """An exported encoder-decoder."""
+
+    def __init__(self, target: Seq2Seq, runtime: OrtModel) -> None:
+        super().__init__(target.model, target.vocabulary, target.start_in(target.vocabulary))
+        self._runtime = runtime
+
+    def begin(self, prompts: Rows, max_new_tokens: int) -> DecodeState:
+        return _begun(self._runtime, prompts, max_new_tokens, self.model)
+
+    def logits(self, texts: Sequence[Text]) -> Tensor:
+        return torch.cat([_scored(self._runtime, text, self.model) for text in texts])
+
+
+class ExportedCausal(Causal):
+    """An exported decoder-only model."""
+
+    def __init__(self, target: Causal, runtime: OrtModel, layers: Sequence[int]) -> None:
+        super().__init__(target.model, target.vocabulary)
+        self._runtime = runtime
+        self.feature_layers = layers
+
+    def begin(self, prompts: Rows, max_new_tokens: int) -> DecodeState:
+        return _begun(self._runtime, prompts, max_new_tokens, self.model)
+
+    def logits(self, texts: Sequence[Text]) -> Tensor:
+        return torch.cat([_scored(self._runtime, text, self.model) for text in texts])
+
+    def features(self, texts: Sequence[Text]) -> list[Tensor]:
+        """See `Causal.features`."""
+        return [_features_of(self._runtime, text, self.model) for text in texts]
+
+
+def _begun(runtime: OrtModel, prompts: Rows, max_new_tokens: int, model: Any) -> _ExportedState:
+    """Texts after prompts.
+
+    Raises:
+        UsageError: the target has no positions for the longest of them, or no memory for all.
+    """
+    longest, most = max(map(len, prompts)), runtime.max_positions
+    if most is not None and longest + max_new_tokens > most:
+        raise UsageError(
+            f"a prompt has {longest} tokens, and {max_new_tokens} are to follow; the target has "
+            f"{most} positions: leave it out or give a lower --max-new-tokens"
+        )
+    batch = runtime.make_batch(len(prompts), longest + max_new_tokens)
+    return _ExportedState(batch, prompts, model.dtype)
+
+
+class _ExportedState:
+    """Texts that an exported target generates; implements `DecodeState`.
+
+    Args:
+        dtype: of features.
+    """
+
+    logits: Tensor
+    features: Sequence[Tensor]
+
+    def __init__(self, batch: OrtBatch, prompts: Rows, dtype: torch.dtype) -> None:
+        self._batch, self._dtype = batch, dtype
+        self._sequences = batch.sequences
+        pending = [
+            sequence.prefill(prompt)
+            for sequence, prompt in zip(self._sequences, prompts, strict=True)
+        ]
+        self._score(pending, [0] * len(pending))
+
+    def add(self, tokens: Tensor) -> None:
+        self._score(tokens.tolist(), [sequence.length for sequence in self._sequences])
+
+    def keep_rows(self, rows: Tensor) -> None:
+        self._sequences = [self._sequences[row] for row in rows.tolist()]
+
+    def _score(self, tokens: Sequence[int], known: Sequence[int]) -> None:
+        """Appends a token to each text; features are those from position `known` on."""
+        requests = [
+            Score(sequence, [token])
+            for sequence, token in zip(self._sequences, tokens, strict=True)
+        ]
+        parts = [np.array(rows) for call in _calls(requests) for rows in self._batch.compute(call)]
+        self.logits = torch.from_numpy(np.concatenate(parts))
+        self.features = [
+            _features(self._batch, sequence, first, sequence.length, self._dtype)
+            for sequence, first in zip(self._sequences, known, strict=True)
+        ]
+
+
+def _calls(requests: Sequence[Score]) -> Iterator[list[Score]]:
+    """The requests of each call: as many as have room for their rows."""
+    call: list[Score] = []
+    rows = 0
+    for request in requests:
+        assert isinstance(request.model, OrtSequence)
+        own = len(request.model.unread) + len(request.tokens)
+        if call and rows + own > ROWS:
+            yield call
+            call, rows = [], 0
+        call.append(request)
+        rows += own
+    if call:
+        yield call
+
+
+def _scored(runtime: OrtModel, text: Text, model: Any) -> Tensor:
+    """[tokens of the output, vocabulary] the logits that predict an output."""
+    batch = runtime.make_batch(1, len(text))
+    (sequence,) = batch.sequences
+    tokens = [sequence.prefill(text.prompt), *text.output[:-1]]
+    parts = [
+        np.array(sequence.score(tokens[first : first + ROWS // 2]))
+        for first in range(0, len(tokens), ROWS // 2)
+    ]
+    return torch.from_numpy(np.concatenate(parts)).to(model.dtype)
+
+
+def _features_of(runtime: OrtModel, text: Text, model: Any) -> Tensor:
+    """The features at all positions of a text but the last: [n, layers · width]."""
+    batch = runtime.make_batch(1, len(text))
+    (sequence,) = batch.sequences
+    sequence.prefill([*text.prompt, *text.output])
+    batch.compute([Read(sequence, ())])
+    return _features(batch, sequence, 0, len(text) - 1, model.dtype)
+
+
+def _features(
+    batch: OrtBatch, sequence: OrtSequence, first: int, end: int, dtype: torch.dtype
+) -> Tensor:
+    """What the target returned at positions of a text: [end - first, size]; size 0 without."""
+    if batch.features is None:
+        return torch.empty(0, 0, dtype=dtype)
+    rows = batch.features[sequence.start + first : sequence.start + end]
+    return torch.tensor(rows, dtype=dtype)
