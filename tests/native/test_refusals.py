@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import json
 import math
+import re
 
 import pytest
 
@@ -183,9 +184,27 @@ def test_what_cannot_be_loaded_says_why(tiny_folder, built):
         NativeModel(tiny_folder, threads=-1)
 
 
-def test_encoder_decoders_are_refused_by_name(pair_folder, built):
-    with pytest.raises(NativeError, match=r"is an encoder-decoder \(t5\), which libedgespec"):
-        NativeModel(pair_folder)
+UNKNOWN = {
+    "is a speech model (whisper), which": lambda d: d["target"].update(family="whisper"),
+    "was exported with --for 'gpu'; export it without": lambda d: d.update(host="gpu"),
+    "has a model with recurrent layers (llama), which": lambda d: d["target"].update(
+        states=[{"state": 4, "row": 4}]
+    ),
+    "the pair's draft is a block draft, which": lambda d: d["draft"].update(family="block"),
+    "the pair's draft is an assistant that reads its target's cache, which": lambda d: d[
+        "draft"
+    ].update(family="gemma4_assistant"),
+    "the pair's draft is one that reads its target's encoder, which": lambda d: d["draft"].update(
+        family="shared_encoder"
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", UNKNOWN)
+def test_what_does_not_run_yet_is_refused_by_name(own_pair, sentence):
+    changed_manifest(own_pair, UNKNOWN[sentence])
+    with pytest.raises(NativeError, match=re.escape(sentence)):
+        NativeModel(own_pair)
 
 
 @pytest.mark.parametrize("prompt", [[], [5, -1], [5, 10**6], [1] * 200])
@@ -204,6 +223,8 @@ def test_wrong_calls_are_errors(native_tiny):
         list(session.pieces())
     with pytest.raises(NativeError, match="gamma is 17; this target was found exact for"):
         session.begin([1, 2], gamma=17)
+    with pytest.raises(NativeError, match="draft is 3; give one of: 0 to 2"):
+        session.begin([1, 2], draft=3)
     with pytest.raises(NativeError, match="stop_tokens has the token -3"):
         session.begin([1, 2], stop_tokens=[-3])
     with pytest.raises(NativeError, match="max_new_tokens is -2"):

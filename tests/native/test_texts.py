@@ -62,6 +62,37 @@ def test_speculative_texts_are_pythons(session, tiny, given, rule):
     assert accepted
 
 
+@pytest.mark.parametrize("given", [{}, {"temperature": 0.3}])
+def test_texts_with_lookup_are_the_plain_ones(session, tiny, given):
+    accepted = 0
+    for number, prompt in enumerate(prompts(6, tiny.target.vocab_size, seed=7)):
+        options = {**given, "seed": number, "max_new_tokens": 40}
+        repeated = [*prompt[:8], *prompt[:8], *prompt[:8]]
+        plain = session.text(repeated, draft=0, **options)
+        assert session.text(repeated, draft=2, gamma=3, **options) == plain
+        accepted += session.accepted
+    assert accepted
+
+
+@pytest.mark.parametrize("given", [{}, {"temperature": 1.0, "repetition_penalty": 1.2}])
+def test_translations_are_pythons(pair_folder, pair, given):
+    """Of an encoder-decoder and its draft: T5, in float32 and int8."""
+    session = NativeModel(pair_folder, threads=1).session()
+    accepted = 0
+    for number, text in enumerate(["Open the file", "the library is new and fast", "game"]):
+        tokens = pair.tokenizer.encode(text).ids
+        for rule in ("token", "block", "coupled"):
+            options = {**given, "seed": number, "rule": rule, "max_new_tokens": 16}
+            expected = pair.generate(tokens, draft="model", gamma=3, **options)
+            assert session.text(tokens, gamma=3, **options) == expected.token_ids
+            assert session.ending == expected.finish_reason
+            accepted += session.accepted
+        assert session.text(tokens, draft=2, **given, seed=number, max_new_tokens=16) == (
+            pair.generate(tokens, draft=False, **given, seed=number, max_new_tokens=16).token_ids
+        )
+    assert accepted
+
+
 @pytest.fixture(scope="module")
 def eagle_folder(tmp_path_factory):
     """A target and its untrained EAGLE head, which has 120 of its 272 tokens."""

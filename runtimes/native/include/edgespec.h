@@ -48,6 +48,13 @@ typedef enum edgespec_rule {
   EDGESPEC_RULE_BLOCK = 3,
 } edgespec_rule;
 
+/* Who drafts. Greedy text, and that of the coupled rule, is the same with each. */
+typedef enum edgespec_draft {
+  EDGESPEC_DRAFT_NONE = 0,   /* plain decoding */
+  EDGESPEC_DRAFT_MODEL = 1,  /* the draft model; lookup, where the pair has none. The default */
+  EDGESPEC_DRAFT_LOOKUP = 2, /* what followed the same tokens earlier, in the prompt or the text */
+} edgespec_draft;
+
 typedef enum edgespec_ending {
   EDGESPEC_GOES_ON = 0,
   EDGESPEC_END_OF_TEXT = 1, /* a token of the model ended it */
@@ -96,9 +103,9 @@ typedef struct edgespec_options {
   size_t stop_tokens_count;
   int32_t ignore_eos; /* 1: go on after a token of the model that ends a text */
   /* Drafts. */
-  int32_t draft; /* 1: the draft model drafts, if the pair has one; 0: plain decoding */
+  int32_t draft; /* edgespec_draft */
   int64_t gamma; /* tokens drafted a round: 4 */
-  edgespec_rule rule;
+  int32_t rule;  /* edgespec_rule */
   /* Random draws. */
   int32_t has_seed; /* 0: a new one */
   uint64_t seed;    /* draws the same text again */
@@ -110,7 +117,7 @@ typedef struct edgespec_piece {
   const int64_t* tokens; /* valid until the session's next call */
   size_t count;
   int64_t drafted, evaluated, accepted; /* tokens: proposed, looked at by the rule, emitted */
-  edgespec_ending ending;
+  int32_t ending;                       /* edgespec_ending */
 } edgespec_piece;
 
 /* EDGESPEC_ABI of the library, and the version of edgespec that it is part of. */
@@ -133,7 +140,8 @@ EDGESPEC_API edgespec_status edgespec_open_session(edgespec_model* model,
                                                    edgespec_session** session);
 EDGESPEC_API void edgespec_close_session(edgespec_session* session);
 
-/* Begins a text; one that has not ended is dropped. Reads the prompt with the target.
+/* Begins a text; one that has not ended is dropped. Reads the prompt with the target: with its
+ * encoder, where it is an encoder-decoder.
  *
  * prompt: token ids, at least one. options may be NULL. seed: is told the seed; may be NULL. */
 EDGESPEC_API edgespec_status edgespec_begin(edgespec_session* session, const int64_t* prompt,

@@ -48,7 +48,7 @@ LogitEdits edits_of(const edgespec_options& all) {
   return edits;
 }
 
-RuleName rule_of(edgespec_rule rule) {
+RuleName rule_of(int32_t rule) {
   switch (rule) {
     case EDGESPEC_RULE_DEFAULT:
       return RuleName::kDefault;
@@ -62,7 +62,19 @@ RuleName rule_of(edgespec_rule rule) {
   throw UsageError("rule is " + shown(int64_t(rule)) + "; give one of: 0 to 3");
 }
 
-edgespec_ending ending_of(Ending ending) {
+DraftName draft_of(int32_t draft) {
+  switch (draft) {
+    case EDGESPEC_DRAFT_NONE:
+      return DraftName::kNone;
+    case EDGESPEC_DRAFT_MODEL:
+      return DraftName::kModel;
+    case EDGESPEC_DRAFT_LOOKUP:
+      return DraftName::kLookup;
+  }
+  throw UsageError("draft is " + shown(int64_t(draft)) + "; give one of: 0 to 2");
+}
+
+int32_t ending_of(Ending ending) {
   switch (ending) {
     case Ending::kNone:
       return EDGESPEC_GOES_ON;
@@ -102,7 +114,7 @@ Request request_of(const int64_t* prompt, size_t count, const edgespec_options* 
   request.ignore_eos = all.ignore_eos != 0;
   request.max_new_tokens = all.max_new_tokens;
   if (all.has_seed != 0) request.seed = all.seed;
-  request.draft = all.draft != 0;
+  request.draft = draft_of(all.draft);
   request.gamma = all.gamma;
   request.rule = rule_of(all.rule);
   return request;
@@ -143,7 +155,7 @@ void edgespec_options_defaults(edgespec_options* options) {
   options->xtc_threshold = sampling.xtc_threshold;
   options->repetition_penalty = edits.repetition_penalty;
   options->max_new_tokens = request.max_new_tokens;
-  options->draft = request.draft ? 1 : 0;
+  options->draft = EDGESPEC_DRAFT_MODEL;
   options->gamma = request.gamma;
 }
 }

@@ -36,11 +36,16 @@ Call::Call(const Graph& graph, std::vector<CacheBuffer>& cache, int64_t rows, in
     give("logits", tensor_over(runtime, logits_, {count, vocab_size}));
   }
   bind_states(states, rows);
+  own_inputs_ = inputs_.size();
 }
 
-void Call::set(std::span<const Token> tokens, int64_t past_length) {
+void Call::set(std::span<const Token> tokens, int64_t past_length, const Source& source) {
   std::fill(std::ranges::copy(tokens, tokens_.begin()).out, tokens_.end(), kDummyToken);
   past_length_[0] = past_length;
+  input_names_.resize(own_inputs_);
+  inputs_.resize(own_inputs_);
+  for (const std::string& name : source.names) input_names_.push_back(name.c_str());
+  for (const auto& tensor : source.tensors) inputs_.push_back(tensor.get());
 }
 
 void Call::run() {

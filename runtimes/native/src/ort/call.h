@@ -9,6 +9,7 @@
 #include "core/model.h"
 #include "ort/cache.h"
 #include "ort/graph.h"
+#include "ort/source.h"
 
 namespace edgespec {
 
@@ -23,8 +24,8 @@ class Call {
   Call(const Graph& graph, std::vector<CacheBuffer>& cache, int64_t rows, int64_t skip,
        Output output, int64_t vocab_size, const std::map<std::string, int64_t>& states);
 
-  // Sets the inputs; rows after the tokens are padding.
-  void set(std::span<const Token> tokens, int64_t past_length);
+  // Sets the inputs; rows after the tokens are padding. The source must outlive the run.
+  void set(std::span<const Token> tokens, int64_t past_length, const Source& source);
   void run();
 
   Rows logits(int64_t count) const { return {logits_.data(), count, vocab_size_}; }
@@ -45,6 +46,7 @@ class Call {
   std::vector<OrtOwned<OrtValue>> owned_;  // all tensors but the cache's
   std::vector<const char*> input_names_, output_names_;
   std::vector<const OrtValue*> inputs_;
+  size_t own_inputs_;  // those of a source come after them
   std::vector<OrtValue*> outputs_;
 };
 

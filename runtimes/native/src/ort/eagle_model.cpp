@@ -12,13 +12,11 @@ constexpr const char* kFusedStates = "fused_states";
 
 }  // namespace
 
-EagleModel::EagleModel(const Graph& graph, const Graph& fusion, const Exported& exported,
-                       const Variant& variant, const Calls& calls, const OrtModel& target)
-    : OrtModel(graph, exported, variant, calls),
-      fusion_(fusion),
+EagleModel::EagleModel(const ModelGraphs& graphs, const Calls& calls, const OrtModel& target)
+    : OrtModel(graphs, calls),
       target_(target),
-      features_(exported.features),
-      hidden_(graph.width_of("hidden")) {}
+      features_(graphs.exported.features),
+      hidden_(graphs.decoder.width_of("hidden")) {}
 
 int64_t EagleModel::valid_length() const { return std::min(valid_, length()); }
 
@@ -52,7 +50,7 @@ void EagleModel::fuse(int64_t first, int64_t end, std::span<float> states) {
     if (end == 1) return;
     return fuse(1, end, states.subspan(width));
   }
-  const OrtRuntime& runtime = fusion_.runtime();
+  const OrtRuntime& runtime = graphs_.fusion->runtime();
   const int64_t count = end - first;
   std::span<const float> read = target_.features(first - 1, end - 1);
   std::vector<float> features(read.begin(), read.end());
@@ -62,8 +60,8 @@ void EagleModel::fuse(int64_t first, int64_t end, std::span<float> states) {
   const char *taken = "features", *given = kFusedStates;
   const OrtValue* inputs = input.get();
   OrtValue* outputs = output.get();
-  runtime.check(
-      runtime.api().Run(fusion_.session(), nullptr, &taken, &inputs, 1, &given, 1, &outputs));
+  runtime.check(runtime.api().Run(graphs_.fusion->session(), nullptr, &taken, &inputs, 1, &given, 1,
+                                  &outputs));
 }
 
 }  // namespace edgespec

@@ -14,10 +14,8 @@ namespace edgespec {
 // target has computed its features.
 class EagleModel : public OrtModel {
  public:
-  // `fusion`: the graph that fuses features. `target`: whose features it takes; both hold the same
-  // text.
-  EagleModel(const Graph& graph, const Graph& fusion, const Exported& exported,
-             const Variant& variant, const Calls& calls, const OrtModel& target);
+  // `target`: whose features it takes; both hold the same text.
+  EagleModel(const ModelGraphs& graphs, const Calls& calls, const OrtModel& target);
 
   int64_t valid_length() const override;
 
@@ -29,7 +27,6 @@ class EagleModel : public OrtModel {
   // Writes the fused features of the position before each, zeros before position 0.
   void fuse(int64_t first, int64_t end, std::span<float> states);
 
-  const Graph& fusion_;
   const OrtModel& target_;
   int64_t features_;              // width of the target's
   std::vector<float> hidden_;     // the head's own state of its latest row

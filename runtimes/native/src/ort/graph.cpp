@@ -74,7 +74,8 @@ void Graph::read_names() {
   runtime_.check(api.SessionGetOutputCount(session_.get(), &count));
   for (size_t i = 0; i < count; ++i) {
     runtime_.check(api.SessionGetOutputName(session_.get(), i, runtime_.allocator(), &name));
-    add_width(i, own(name));
+    outputs_.push_back(own(name));
+    add_width(i, outputs_.back());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "device/kernels.h"
 #include "ort/runtime.h"
@@ -20,6 +21,7 @@ class Graph {
 
   const OrtRuntime& runtime() const { return runtime_; }
   OrtSession* session() const { return session_.get(); }
+  const std::vector<std::string>& outputs() const { return outputs_; }
   // Whether an input may be left out.
   bool has_optional(const std::string& input) const { return optional_inputs_.contains(input); }
   // The width of an output [rows, width]; 0 if there is none, or it is not known.
@@ -32,6 +34,7 @@ class Graph {
   const OrtRuntime& runtime_;
   OrtOwned<OrtSession> session_;
   std::set<std::string> optional_inputs_;
+  std::vector<std::string> outputs_;
   std::map<std::string, int64_t> widths_;
 };
 

@@ -26,19 +26,18 @@ std::map<std::string, int64_t> states_of(const Graph& graph, const Calls& calls)
 
 }  // namespace
 
-OrtModel::OrtModel(const Graph& graph, const Exported& exported, const Variant& variant,
-                   const Calls& calls)
-    : graph_(graph),
-      exported_(exported),
+OrtModel::OrtModel(const ModelGraphs& graphs, const Calls& calls)
+    : graphs_(graphs),
+      exported_(graphs.exported),
       calls_(calls),
-      cache_(make_cache(graph.runtime(), exported, variant.cache_format,
+      cache_(make_cache(graphs.decoder.runtime(), graphs.exported, graphs.variant.cache_format,
                         calls.capacity + calls.min_rows - 1 + kSparePositions)),
-      state_widths_(states_of(graph, calls)) {
+      state_widths_(states_of(graphs.decoder, calls)) {
   if (!calls.keep_features) return;
   const int64_t width = state_widths_.at(kFeatures);
-  if (width != exported.features || width == 0) {
-    throw Error(variant.graphs.at("decoder") + " returns " + shown(width) +
-                " features of each position and the manifest says " + shown(exported.features) +
+  if (width != exported_.features || width == 0) {
+    throw Error(graphs.variant.graphs.at("decoder") + " returns " + shown(width) +
+                " features of each position and the manifest says " + shown(exported_.features) +
                 "; export the pair again");
   }
   features_ = std::make_unique<LazyZeros>(size_t(calls.capacity) * width * sizeof(float));
@@ -47,6 +46,11 @@ OrtModel::OrtModel(const Graph& graph, const Exported& exported, const Variant& 
 Token OrtModel::prefill(const Tokens& prompt) {
   check_prompt(prompt);
   rewind(0);
+  if (graphs_.encoder && exported_.start_token) {
+    check_cancelled();
+    source_ = encoded(*graphs_.encoder, prompt);
+    return *exported_.start_token;
+  }
   const std::span known(prompt.data(), prompt.size() - 1);
   while (length_ < std::ssize(known)) {
     const int64_t count = std::min(std::ssize(known) - length_, kMaxPrefillRows);
@@ -93,20 +97,26 @@ void OrtModel::store_states(Call& call, int64_t count) {
 }
 
 Call& OrtModel::run(std::span<const Token> tokens, int64_t rows, int64_t skip, Output output) {
-  if (calls_.cancelled)
-    throw CancelledError("the text was cancelled; begin again when you want it");
+  check_cancelled();
   const bool is_short = rows <= kMaxRows;
   std::unique_ptr<Call>& call = is_short ? kept_[{rows, skip, output}] : long_;
   if (call == nullptr || !is_short) {
-    call = std::make_unique<Call>(graph_, cache_, rows, skip, output, vocab_size(), state_widths_);
+    call = std::make_unique<Call>(graphs_.decoder, cache_, rows, skip, output, vocab_size(),
+                                  state_widths_);
   }
   const int64_t count = std::ssize(tokens);
-  call->set(tokens, length_);
+  call->set(tokens, length_, source_);
   set_states(*call, count);
   call->run();
   store_states(*call, count);
   length_ += count;
   return *call;
+}
+
+void OrtModel::check_cancelled() const {
+  if (calls_.cancelled) {
+    throw CancelledError("the text was cancelled; begin again when you want it");
+  }
 }
 
 void OrtModel::check_prompt(const Tokens& prompt) const {

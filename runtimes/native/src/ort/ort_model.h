@@ -10,6 +10,7 @@
 
 #include "core/model.h"
 #include "ort/call.h"
+#include "ort/model_graphs.h"
 
 namespace edgespec {
 
@@ -21,18 +22,17 @@ struct Calls {
   const std::atomic<bool>& cancelled;  // no call is begun while it is true
 };
 
-// An exported target or draft that computes one text at a time, with a cache of its own. The graph
-// is shared.
+// An exported target or draft that computes one text at a time, with a cache of its own. The graphs
+// are shared.
 class OrtModel : public Model {
  public:
   // Its calls throw Error: ONNX Runtime failed. CancelledError.
-  OrtModel(const Graph& graph, const Exported& exported, const Variant& variant,
-           const Calls& calls);
+  OrtModel(const ModelGraphs& graphs, const Calls& calls);
 
   int64_t vocab_size() const override { return exported_.vocab_size; }
   int64_t capacity() const override { return calls_.capacity; }
   int64_t length() const override { return length_; }
-  bool returns_best_tokens() const override { return graph_.has_optional("output_mode"); }
+  bool returns_best_tokens() const override { return graphs_.decoder.has_optional("output_mode"); }
   Token prefill(const Tokens& prompt) override;
   Rows score(std::span<const Token> tokens) override;
   BestTokens best_tokens(std::span<const Token> tokens, int64_t skip) override;
@@ -47,9 +47,10 @@ class OrtModel : public Model {
   // Keeps what later calls, or an EAGLE head, need of a call's first `count` rows.
   virtual void store_states(Call& call, int64_t count);
 
-  const Graph& graph_;
+  const ModelGraphs& graphs_;
 
  private:
+  void check_cancelled() const;
   void check_prompt(const Tokens& prompt) const;
   void check_room(int64_t count) const;
   std::string capacity_advice() const;
@@ -57,6 +58,7 @@ class OrtModel : public Model {
 
   const Exported& exported_;
   Calls calls_;
+  Source source_;  // of an encoder-decoder: of the latest prompt
   int64_t length_ = 0;
   std::vector<CacheBuffer> cache_;
   std::map<std::string, int64_t> state_widths_;

@@ -14,7 +14,6 @@
 namespace edgespec {
 namespace {
 
-constexpr const char* kEagle = "eagle";
 #if defined(_WIN32)
 constexpr const char* kLibrary = "onnxruntime.dll";
 #elif defined(__APPLE__)
@@ -30,7 +29,10 @@ Manifest runnable(Manifest manifest) {
     throw UsageError(folder + " " + what + ", which libedgespec does not run; use Python");
   };
   if (manifest.target.family == "whisper") refuse("is a speech model (whisper)");
-  if (manifest.target.start_token) refuse("is an encoder-decoder (" + manifest.target.family + ")");
+  if (manifest.host == "gpu") {
+    throw UsageError(folder +
+                     " was exported with --for 'gpu'; export it without, or with --for web");
+  }
   for (const Exported* model : {&manifest.target, manifest.draft ? &*manifest.draft : nullptr}) {
     if (model != nullptr && model->is_recurrent) {
       refuse("has a model with recurrent layers (" + model->family + ")");
@@ -55,23 +57,23 @@ int checked_threads(int threads) {
                    shown(int64_t(most)));
 }
 
-std::filesystem::path file_of(const Manifest& manifest, const Variant& variant,
-                              const std::string& graph) {
-  return manifest.folder / variant.graphs.at(graph);
-}
-
 }  // namespace
 
 Pair::Pair(const std::string& folder, const LoadOptions& options)
     : manifest_(runnable(read_manifest(folder))),
       kernels_(kernels_here()),
       runtime_(options.onnxruntime.empty() ? kLibrary : options.onnxruntime),
-      target_variant_(manifest_.target.variant(options.target_format, "target")),
-      target_(runtime_, kernels_, file_of(manifest_, target_variant_, "decoder"),
+      target_(runtime_, kernels_, manifest_, manifest_.target,
+              manifest_.target.variant(options.target_format, "target"),
               checked_threads(options.threads)) {
   set_capacity(options.capacity);
-  if (manifest_.draft) open_draft(options);
-  const auto known = known_invariance(manifest_, target_variant_,
+  if (manifest_.draft) {
+    const Exported& draft = *manifest_.draft;
+    draft_.emplace(runtime_, kernels_, manifest_, draft,
+                   draft.variant(options.draft_format, "draft"), options.threads);
+    vocabulary_ = open_vocabulary(manifest_);
+  }
+  const auto known = known_invariance(manifest_, target_.variant,
                                       machine_digest(runtime_.version(), options.threads));
   min_rows_ = known ? known->min_rows : 2;
   max_rows_ = known ? known->max_rows : kMaxRows;
@@ -99,34 +101,16 @@ void Pair::set_capacity(int64_t asked) {
                    (has_limit ? "1 to " + shown(limit) : "1 or more"));
 }
 
-void Pair::open_draft(const LoadOptions& options) {
-  const Variant& variant = manifest_.draft->variant(options.draft_format, "draft");
-  draft_.emplace(
-      Draft{variant,
-            Graph(runtime_, kernels_, file_of(manifest_, variant, "decoder"), options.threads),
-            {}});
-  if (manifest_.draft->family == kEagle) {
-    draft_->fusion.emplace(runtime_, kernels_, file_of(manifest_, variant, "feature_fusion"),
-                           options.threads);
-  }
-  vocabulary_ = open_vocabulary(manifest_);
-}
-
 std::unique_ptr<OrtModel> Pair::make_target(const std::atomic<bool>& cancelled) const {
   const bool keep_features = draft_ && draft_->fusion;
-  return std::make_unique<OrtModel>(target_, manifest_.target, target_variant_,
-                                    Calls{capacity_, min_rows_, keep_features, cancelled});
+  return std::make_unique<OrtModel>(target_, Calls{capacity_, min_rows_, keep_features, cancelled});
 }
 
 std::unique_ptr<OrtModel> Pair::make_draft(const OrtModel& target,
                                            const std::atomic<bool>& cancelled) const {
   const Calls calls{capacity_, 1, false, cancelled};
-  const Exported& draft = *manifest_.draft;
-  if (!draft_->fusion) {
-    return std::make_unique<OrtModel>(draft_->decoder, draft, draft_->variant, calls);
-  }
-  return std::make_unique<EagleModel>(draft_->decoder, *draft_->fusion, draft, draft_->variant,
-                                      calls, target);
+  if (draft_->fusion) return std::make_unique<EagleModel>(*draft_, calls, target);
+  return std::make_unique<OrtModel>(*draft_, calls);
 }
 
 }  // namespace edgespec

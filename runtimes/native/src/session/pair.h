@@ -9,7 +9,6 @@
 #include "artifact/manifest.h"
 #include "device/kernels.h"
 #include "drafters/vocabulary.h"
-#include "ort/graph.h"
 #include "ort/ort_model.h"
 
 namespace edgespec {
@@ -45,22 +44,13 @@ class Pair {
                                        const std::atomic<bool>& cancelled) const;
 
  private:
-  // The graphs of a draft's variant.
-  struct Draft {
-    const Variant& variant;
-    Graph decoder;
-    std::optional<Graph> fusion;  // of an EAGLE head
-  };
-
   void set_capacity(int64_t asked);
-  void open_draft(const LoadOptions& options);
 
   Manifest manifest_;
   Kernels kernels_;
   OrtRuntime runtime_;
-  const Variant& target_variant_;
-  Graph target_;
-  std::optional<Draft> draft_;
+  ModelGraphs target_;
+  std::optional<ModelGraphs> draft_;
   std::unique_ptr<Vocabulary> vocabulary_;
   int64_t capacity_ = 0;
   int64_t min_rows_, max_rows_;

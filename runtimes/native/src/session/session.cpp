@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/shown.h"
 #include "drafters/model_drafter.h"
+#include "drafters/ngram_lookup.h"
 
 namespace edgespec {
 namespace {
@@ -57,8 +58,8 @@ Request checked(Request request, const Pair& pair) {
     throw UsageError("stop_tokens has the token " + shown(token) + "; this model's are 0 to " +
                      shown(pair.manifest().target.vocab_size - 1));
   }
-  request.draft = request.draft && pair.has_draft();
-  if (request.draft) {
+  if (request.draft == DraftName::kModel && !pair.has_draft()) request.draft = DraftName::kLookup;
+  if (request.draft != DraftName::kNone) {
     check_gamma(request, pair);
     pair.check_may_speculate();
   }
@@ -76,17 +77,17 @@ class Text {
         eos_(request_.ignore_eos ? Tokens{} : pair.manifest().eos_token_ids),
         process_(pair.sampling(), request_.sampling),
         randomness_(randomness_of(pair)),
-        edit_(request_.edits, request_.prompt, last_tokens()),
+        edit_(request_.edits, repeated(pair), last_tokens()),
         score_(target, process_, request_.edits.none() ? nullptr : &edit_) {
     const int64_t most = request_.max_new_tokens < 0 ? target.capacity() : request_.max_new_tokens;
     const Decoding how{target, request_.prompt,
                        score_, *randomness_,
                        most,   [this](Token token) { return ends(token); }};
-    if (draft == nullptr) {
+    if (request_.draft == DraftName::kNone) {
       loop_ = std::make_unique<Plain>(how);
       return;
     }
-    drafter_ = std::make_unique<ModelDrafter>(*draft, process_, pair.vocabulary(), last_tokens());
+    drafter_ = drafter_of(pair, draft);
     loop_ = std::make_unique<Speculative>(how, *drafter_, function_of(rule_of(request_)),
                                           request_.gamma, pair.sampling());
   }
@@ -104,6 +105,14 @@ class Text {
       return std::make_unique<Seeded>(pair.sampling(), *request_.seed);
     }
     return std::make_unique<Coupled>(pair.sampling(), *request_.seed, std::ssize(request_.prompt));
+  }
+  std::unique_ptr<Drafter> drafter_of(const Pair& pair, OrtModel* draft) {
+    if (request_.draft == DraftName::kLookup) return std::make_unique<NgramLookup>();
+    return std::make_unique<ModelDrafter>(*draft, process_, pair.vocabulary(), last_tokens());
+  }
+  // The tokens that count as repeated; the source of an encoder-decoder is no repetition.
+  Tokens repeated(const Pair& pair) const {
+    return pair.manifest().target.start_token ? Tokens{} : request_.prompt;
   }
   Tokens last_tokens() const {
     Tokens last = eos_;
@@ -129,7 +138,7 @@ class Text {
   std::unique_ptr<Randomness> randomness_;
   LogitEdit edit_;
   Scoring score_;
-  std::unique_ptr<ModelDrafter> drafter_;
+  std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<Loop> loop_;
   int64_t emitted_ = 0;
   Ending last_ = Ending::kNone;  // by the last token
@@ -142,14 +151,13 @@ Session::~Session() = default;
 
 uint64_t Session::begin(Request request) {
   request = checked(std::move(request), *pair_);
-  if (request.draft && draft_ == nullptr) {
+  if (request.draft == DraftName::kModel && draft_ == nullptr) {
     draft_ = pair_->make_draft(*target_, cancelled_);
   }
   text_.reset();
   cancelled_ = false;
   const uint64_t seed = *request.seed;
-  OrtModel* draft = request.draft ? draft_.get() : nullptr;
-  text_ = std::make_unique<Text>(std::move(request), *pair_, *target_, draft);
+  text_ = std::make_unique<Text>(std::move(request), *pair_, *target_, draft_.get());
   return seed;
 }
 

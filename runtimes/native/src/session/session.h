@@ -12,6 +12,9 @@
 
 namespace edgespec {
 
+// Who drafts: the draft model, what the text and its prompt have said before, or none.
+enum class DraftName { kNone, kModel, kLookup };
+
 enum class RuleName { kDefault, kCoupled, kToken, kBlock };
 
 // How a text is generated.
@@ -23,8 +26,9 @@ struct Request {
   bool ignore_eos = false;       // go on after an end-of-text token
   int64_t max_new_tokens = -1;   // -1: up to the end of the text or of the cache
   std::optional<uint64_t> seed;  // none: a new one
-  bool draft = true;             // false decodes plainly
-  int64_t gamma = 4;             // tokens drafted a round
+  // The model where the pair has one, else lookup; none decodes plainly.
+  DraftName draft = DraftName::kModel;
+  int64_t gamma = 4;  // tokens drafted a round
   RuleName rule = RuleName::kDefault;
 };
 

@@ -1,0 +1,23 @@
+// The graphs of a model's variant, loaded once.
+#pragma once
+
+#include <optional>
+
+#include "artifact/manifest.h"
+#include "ort/graph.h"
+
+namespace edgespec {
+
+struct ModelGraphs {
+  // Throws Error: a graph cannot be loaded.
+  ModelGraphs(const OrtRuntime& runtime, const Kernels& kernels, const Manifest& manifest,
+              const Exported& exported, const Variant& variant, int threads);
+
+  const Exported& exported;
+  const Variant& variant;
+  Graph decoder;
+  std::optional<Graph> encoder;  // of an encoder-decoder
+  std::optional<Graph> fusion;   // of an EAGLE head: fuses its target's features
+};
+
+}  // namespace edgespec

@@ -1,0 +1,22 @@
+// What an encoder made of a source: keys and values that a decoder attends to.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/distribution.h"
+#include "ort/graph.h"
+
+namespace edgespec {
+
+// Tensors by the names that they have as inputs of the decoder.
+struct Source {
+  std::vector<std::string> names;
+  std::vector<OrtOwned<OrtValue>> tensors;
+};
+
+// Runs an encoder on all tokens of a source.
+Source encoded(const Graph& encoder, std::span<const Token> tokens);
+
+}  // namespace edgespec

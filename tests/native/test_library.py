@@ -1,0 +1,78 @@
+"""Claim: the library shows its own interface alone, and holds no code for another processor."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from depth import deep
+from native_library import LIBRARY
+
+HEADER = Path(__file__).parents[2] / "runtimes" / "native" / "include" / "edgespec.h"
+PROGRAM = """#include "edgespec.h"
+int main(void) { return edgespec_abi() != EDGESPEC_ABI; }
+"""
+AVX = re.compile(r"%[yz]mm\d|%k[1-7]\b")
+AVX512 = re.compile(r"%zmm\d|%k[1-7]\b|%[xy]mm(1[6-9]|2\d|3[01])\b")
+OF_A_TARGET = re.compile(r"edgespec_(avx512|avxvnni|avx2)")
+binutils = pytest.mark.skipif(shutil.which("objdump") is None, reason="needs binutils")
+
+
+def output(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@binutils
+def test_it_exports_what_the_header_declares(built):
+    declared = set(re.findall(r"\b(edgespec_\w+)\(", HEADER.read_text()))
+    exported = {
+        line.split()[-1] for line in output("nm", "-D", "--defined-only", LIBRARY).splitlines()
+    }
+    assert exported == declared
+
+
+@binutils
+def test_its_segments_fit_pages_of_16_kilobytes(built):
+    loads = [line for line in output("objdump", "-p", LIBRARY).splitlines() if " LOAD " in line]
+    assert loads
+    assert {int(line.rsplit("2**", 1)[1]) for line in loads} == {14}
+
+
+def test_the_header_is_c99(built, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    source = tmp_path / "program.c"
+    source.write_text(
+        '#include "edgespec.h"\nint main(void) { return edgespec_abi() != EDGESPEC_ABI; }\n'
+    )
+    flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{HEADER.parent}"]
+    program = tmp_path / "program"
+    output(compiler, *flags, source, LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-o", program)
+    assert subprocess.run([program], check=False).returncode == 0
+
+
+@deep
+@binutils
+def test_shared_functions_run_on_every_processor(built):
+    """Of those of the C++ standard library and of JSON, the link keeps one copy. What the library's
+    own code uses must need no AVX; what only kernels use, none that the weakest of them lacks."""
+    function, wide, widest = "", set(), set()
+    for line in output("objdump", "-d", "--no-show-raw-insn", LIBRARY).splitlines():
+        if line.endswith(">:"):
+            function = line.split("<", 1)[1].removesuffix(">:")
+        elif AVX.search(line):
+            wide.add(function)
+            if AVX512.search(line):
+                widest.add(function)
+    own = set()
+    for file in LIBRARY.parent.glob("CMakeFiles/own.dir/**/*.o"):
+        symbols = (line.split() for line in output("nm", "--defined-only", file).splitlines())
+        own |= {name for _, kind, name in symbols if kind in "WTt"}
+    assert wide, "the kernels' own"
+    assert own & wide == set()
+    assert {name for name in widest if not OF_A_TARGET.search(name)} == set()
