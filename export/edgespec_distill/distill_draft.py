@@ -34,7 +34,7 @@ for _package in ("torch", "transformers"):
 
 def distill(
     target: str,
-    text: Path,
+    text: Path | None,
     folder: Path,
     plan: Plan,
     *,
@@ -47,7 +47,7 @@ def distill(
 
     Args:
         target: a checkpoint folder, a GGUF file, a hub id or a short name.
-        text: a file with one prompt per line.
+        text: a file with one prompt per line; None where the target writes them all.
         folder: of the draft's checkpoint; it appears when it is finished. An interrupted run keeps
             its state in a folder next to it, and the same call continues it.
         replace: replace a distilled draft in `folder`.
@@ -65,7 +65,7 @@ def distill(
         raise checkpoint.refusal
     check_target(checkpoint, family)
     plan = plan_for(plan, family)
-    prompts = read_prompts(text, checkpoint, plan.chat)
+    prompts = read_prompts(text, checkpoint, plan.chat, plan.own_prompts)
     recipe = recipe_of(source, prompts, plan)
     staging = staged(folder, replace=replace, recipe=recipe, mark=RECORD, what="a distilled draft")
     with staging as aside:

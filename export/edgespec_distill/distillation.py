@@ -23,6 +23,7 @@ from edgespec_distill.data.draft_vocabulary import (
 from edgespec_distill.data.examples import Example, Text
 from edgespec_distill.data.features import Features
 from edgespec_distill.data.held_out import HeldOut, greedy_acceptance
+from edgespec_distill.data.own_prompts import own_prompts
 from edgespec_distill.data.target_outputs import BLOCK, FINISHED_SHARE, TargetOutputs
 from edgespec_distill.data.text_generation import add_distributions, generate_texts
 from edgespec_distill.models.causal import Causal
@@ -62,7 +63,7 @@ def train_draft(
 
     Args:
         start_token: of the target's family.
-        prompts: token ids, shuffled in place.
+        prompts: token ids.
         plan: complete, for this target.
         work: folder of an interrupted run's state.
     """
@@ -70,6 +71,10 @@ def train_draft(
     with one_line_memory(), _quiet_transformers():
         logger.info(f"target: {source.label}")
         target = _opened(source, checkpoint, start_token, plan, work)
+        if plan.own_prompts:
+            torch.manual_seed(plan.seed)
+            file, ends = work / "own-prompts.json", checkpoint.eos_token_ids
+            prompts = prompts + own_prompts(target, checkpoint, plan.own_prompts, ends, file)
         run = _Run(target, checkpoint.eos_token_ids, prompts, plan, work, report)
         draft, result = run.train()
         _save(draft, checkpoint, folder)
@@ -109,6 +114,7 @@ class _Run:
         self._work, self._report = work, report
         torch.manual_seed(plan.seed)
         self._rng = random.Random(plan.seed)
+        prompts = list(prompts)
         self._rng.shuffle(prompts)
         held_out = max(4, min(64, len(prompts) // 20))
         self._held_out_prompts, self._prompts = prompts[:held_out], prompts[held_out:]

@@ -34,6 +34,7 @@ LOSS_NAMES = {
 }
 
 MINIMUM = {
+    "own_prompts": 0,
     "steps": 1,
     "layers": 1,
     "block": 2,
@@ -76,6 +77,7 @@ class Plan:
         target_format: number format of the target whose texts are learnt, as kernels run its
             export; `ORIGINAL`: the checkpoint as transformers runs it. None: int8 where kernels are
             installed and torch has no GPU, else `ORIGINAL`.
+        own_prompts: how many prompts a chat target writes itself, besides those that are given.
     """
 
     layers: int
@@ -97,6 +99,7 @@ class Plan:
     seed: int = 0
     start: str | None = None
     target_format: str | None = None
+    own_prompts: int = 0
 
     @property
     def uses_target_states(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,15 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option(
     "--text",
     type=click.Path(path_type=Path),
-    required=True,
     help="A prompt on each line: what the pair will be used for.",
+)
+@click.option(
+    "--own-prompts",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="N prompts that TARGET writes itself from its chat format, besides those of --text or "
+    "without them.",
 )
 @click.option(
     "-o",
@@ -98,7 +105,7 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @CHAT
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--force", is_flag=True, help="Replace a distilled draft that is there already.")
-def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> None:
+def distill(target: str, text: Path | None, output: Path, force: bool, **plan: Any) -> None:
     """Train a small draft for TARGET on what TARGET writes after your prompts.
 
     TARGET is a checkpoint folder, a GGUF file, a hub id or a short name. The result is an ordinary
@@ -106,7 +113,9 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
     """
     if plan["start"] is not None:
         _check_no_shape()
-    with readable_twice(text) as prompts:
+    if text is None and not plan["own_prompts"]:
+        raise UsageError("give --text, or --own-prompts for a chat model: what is it trained on?")
+    with readable_twice(text) if text else nullcontext() as prompts:
         _check_before_torch(target, prompts)
         with needs_extra("distill"):
             from edgespec_distill.distill_draft import distill as run
@@ -134,14 +143,15 @@ def distill(target: str, text: Path, output: Path, force: bool, **plan: Any) -> 
         )
 
 
-def _check_before_torch(target: str, text: Path) -> None:
+def _check_before_torch(target: str, text: Path | None) -> None:
     """Raises EdgespecError for a target or a file of prompts that is missing: torch takes seconds
     to load."""
     with needs_extra("export"):
         from edgespec_export.checkpoint.sources import look_up
 
     look_up(target)
-    read_lines(text)
+    if text:
+        read_lines(text)
 
 
 def _check_no_shape() -> None:

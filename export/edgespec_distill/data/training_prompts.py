@@ -15,21 +15,29 @@ __all__ = ["read_prompts"]
 MIN_PROMPTS = 16
 
 
-def read_prompts(file: Path, checkpoint: Checkpoint, chat: bool | None) -> list[list[int]]:
-    """The distinct lines of a file as token ids of the target.
+def read_prompts(
+    file: Path | None, checkpoint: Checkpoint, chat: bool | None, own: int
+) -> list[list[int]]:
+    """The distinct lines of a file as token ids of the target; none without a file.
 
     Args:
         chat: put the chat format around each line; None: if the target has one.
+        own: prompts that the target will write besides.
 
     Raises:
         UsageError: too few prompts, or there is no chat format.
     """
-    lines = list(dict.fromkeys(read_lines(file)))
-    if len(lines) < MIN_PROMPTS:
+    lines = list(dict.fromkeys(read_lines(file))) if file else []
+    if len(lines) + own < MIN_PROMPTS:
+        given = (
+            f"{file} has {len(lines)} different prompts (one per line)" if file else "no prompts"
+        )
         raise UsageError(
-            f"{file} has {len(lines)} different prompts (one per line); give at least "
+            f"{given}{f' and the target writes {own}' if own else ''}; give at least "
             f"{MIN_PROMPTS}, and thousands for a good draft"
         )
+    if not lines:
+        return []
     chats = checkpoint.chat is not None or checkpoint.template is not None
     if chat and not chats:
         raise UsageError(f"{checkpoint.label} has no chat format; leave --chat out")
