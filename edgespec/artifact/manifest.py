@@ -20,6 +20,7 @@ from edgespec.artifact.hosts import HOSTS
 from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
 from edgespec.artifact.row_invariance import Distance, RowInvariance
+from edgespec.artifact.static_calls import StaticCalls
 from edgespec.artifact.typed_json import parsed, write_json
 from edgespec.costs.row_cost import RowCost
 from edgespec.errors import EdgespecError, shortened
@@ -104,6 +105,7 @@ class Variant:
         distance: from the "fp32" variant, where that was exported too.
         blocks: graph name to the blocks that are fused, for number formats with operators that
             compute whole blocks.
+        static: of graphs with fixed shapes, which calls there are; None of others.
     """
 
     graphs: dict[str, str]
@@ -114,6 +116,7 @@ class Variant:
     row_invariance: RowInvariance | None = None
     distance: Distance | None = None
     blocks: dict[str, FusedBlocks] = field(default_factory=dict)
+    static: StaticCalls | None = None
 
 
 @dataclass(frozen=True)
@@ -366,6 +369,9 @@ def _check_model(model: Exported) -> None:
             raise ValueError(f"the variant {name!r} of {model.source} has no {DECODER}")
         if variant.cache_format not in CACHE_FORMATS:
             raise ValueError(f"cache_format is {shortened(variant.cache_format)}")
+        missing = variant.static.graph_names - variant.graphs.keys() if variant.static else ()
+        if missing:
+            raise ValueError(f"the variant {name!r} of {model.source} has no {min(missing)}")
 
 
 def _check_files(manifest: Manifest, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgespec.artifact.hosts import GPU, WEB
+from edgespec.artifact.hosts import GPU, NPU, WEB
 from edgespec.errors import needs_extra
 
 __all__ = ["BUILT_IN", "ExportRequest", "export_request", "run_export"]
@@ -23,6 +23,7 @@ class ExportRequest:
         calibration: "built-in", "none" or a file (`export_pair`).
         host: what runs the pair (`export_pair`).
         adapter: of the target; a name like its own.
+        gammas, capacity: of graphs for an NPU (`export_pair`).
     """
 
     target: str
@@ -33,6 +34,8 @@ class ExportRequest:
     calibration: str = BUILT_IN
     host: str | None = None
     adapter: str | None = None
+    gammas: tuple[int, ...] = ()
+    capacity: int | None = None
 
 
 def export_request(
@@ -46,11 +49,13 @@ def export_request(
     calibration: str = BUILT_IN,
     host: str | None = None,
     adapter: str | None = None,
+    gammas: tuple[int, ...] = (),
+    capacity: int | None = None,
 ) -> ExportRequest:
     """A request, with defaults for what was not asked for.
 
     The draft comes from the catalogue. Without a target format, or for the web, a draft is in int8;
-    otherwise, and for a GPU, in fp32.
+    otherwise, and for a GPU, in fp32; for an NPU in fp16.
     """
     from edgespec_export.default_format import DRAFT_FORMATS
 
@@ -58,6 +63,8 @@ def export_request(
         draft = _draft_from_catalogue(target)
     chosen = target_formats is None and host != GPU
     usual = DRAFT_FORMATS if chosen or host == WEB else ("fp32",)
+    if host == NPU:
+        usual = ("fp16",)
     return ExportRequest(
         target,
         draft,
@@ -67,6 +74,8 @@ def export_request(
         calibration,
         host,
         adapter,
+        gammas,
+        capacity,
     )
 
 
@@ -104,6 +113,8 @@ def run_export(
             cache_formats=request.cache_formats,
             calibration=request.calibration,
             host=request.host,
+            gammas=request.gammas,
+            capacity=request.capacity,
             verify=verify,
             measure=measure,
             replace=replace,

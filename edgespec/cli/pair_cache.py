@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from edgespec import __version__
+from edgespec.artifact.hosts import NPU
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.cli.exporting import ExportRequest, export_request, run_export
 from edgespec.cli.progress_lines import say
@@ -71,6 +72,7 @@ def cached_folder(request: ExportRequest) -> Path:
     formats = (request.target_formats, request.draft_formats, request.cache_formats)
     identities = [_identity(name) for name in sources]
     how = [formats, request.calibration, *([request.host] if request.host else [])]
+    how += [request.gammas, request.capacity] if request.host == NPU else []
     recipe = json.dumps([__version__, identities, *how])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]
     names = [_short(name) for name in sources] + (["lookup"] if request.draft is None else [])

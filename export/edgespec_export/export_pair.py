@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgespec.artifact.hosts import GPU, WEB
+from edgespec.artifact.hosts import GPU, NPU, WEB
 from edgespec.artifact.manifest import Manifest
 from edgespec.device.device import Device
 from edgespec.errors import needs_extra
@@ -13,7 +13,11 @@ from edgespec_export.progress import Progress, no_progress
 
 __all__ = ["export_pair"]
 
-DEFAULT_FORMATS: dict[str | None, tuple[str, ...]] = {WEB: ("int8",), GPU: ("fp32",)}
+DEFAULT_FORMATS: dict[str | None, tuple[str, ...]] = {
+    WEB: ("int8",),
+    GPU: ("fp32",),
+    NPU: ("fp16",),
+}
 
 
 def export_pair(
@@ -27,6 +31,8 @@ def export_pair(
     cache_formats: Sequence[str] = ("fp32",),
     calibration: str = "built-in",
     host: str | None = None,
+    gammas: Sequence[int] = (),
+    capacity: int | None = None,
     verify: bool = False,
     measure: bool = True,
     replace: bool = False,
@@ -45,7 +51,10 @@ def export_pair(
             the default of the pair. `target_formats` None: see `default_format`.
         cache_formats: formats of the target's keys and values, for each of its number formats.
         calibration: texts for int4: "built-in", "none", or a file of them (lines of "%%" between).
-        host: "web", a browser, `target_formats` None as int8; "gpu", None as fp32; None: any.
+        host: "web", a browser, `target_formats` None as int8; "gpu", None as fp32; "npu", None as
+            fp16; None: any.
+        gammas: for an NPU: of each, a graph for a call that verifies so many drafted tokens.
+        capacity: for an NPU: positions of the cache, which every call attends to.
         verify: compare every float32 graph with the original model in transformers.
         measure: measure row invariance, and distances from float32; else the first use does.
         threads: for the measurements; None is the number that the device suggests.
@@ -70,6 +79,8 @@ def export_pair(
         calibration=calibration,
         device=Device(threads),
         host=host,
+        gammas=tuple(gammas),
+        capacity=capacity,
         verify=verify,
         measure=measure,
         replace=replace,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from edgespec.artifact.hosts import GPU, HOSTS, WEB
+from edgespec.artifact.hosts import GPU, HOSTS, NPU, WEB
 from edgespec.errors import UsageError, shortened
 from edgespec_export.components.attention.kv_cache import CACHES
 from edgespec_export.default_format import candidate_formats
-from edgespec_export.hosts import gpu, web
+from edgespec_export.hosts import gpu, npu, web
 from edgespec_export.quantization.formats import FORMATS
 
 __all__ = ["RequestedFormats"]
@@ -32,13 +32,16 @@ class RequestedFormats:
         """Raises UsageError if a format or host is unknown, a list is empty, or the host runs
         none of them."""
         target = ("int8", "fp32") if self.target is None else self.target
-        _check_known("target format", FORMATS, target)
-        _check_known("draft format", FORMATS, self.draft)
+        known = npu.NPU_FORMATS if host == NPU else FORMATS
+        _check_known("target format", known, target)
+        _check_known("draft format", known, self.draft)
         _check_known("cache format", CACHES, self.caches)
         if host == WEB:
             web.check_formats(target, self.draft, self.caches)
         elif host == GPU:
             gpu.check_formats(target, self.draft, self.caches)
+        elif host == NPU:
+            npu.check_caches(self.caches)
         elif host is not None:
             raise UsageError(f"no host {shortened(host)}; there is: {', '.join(HOSTS)}")
 

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec import __version__
-from edgespec.artifact.hosts import GPU, WEB
+from edgespec.artifact.hosts import GPU, NPU, WEB
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
 from edgespec.device.device import Device
+from edgespec.errors import UsageError
 from edgespec_export.calibration.calibrated import Calibration
 from edgespec_export.calibration.texts import calibration_texts
 from edgespec_export.checkpoint import sources as checkpoint_sources
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.default_format import with_chosen_format
 from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
-from edgespec_export.hosts import gpu, web
+from edgespec_export.hosts import gpu, npu, web
 from edgespec_export.measure_variants import measured
 from edgespec_export.progress import Progress
 from edgespec_export.requested_formats import RequestedFormats
@@ -46,6 +47,8 @@ class ExportRequest:
     calibration: str
     device: Device
     host: str | None
+    gammas: Sequence[int]
+    capacity: int | None
     verify: bool
     measure: bool
     replace: bool
@@ -59,6 +62,7 @@ def run_export(request: ExportRequest) -> Manifest:
         UsageError, EdgespecError: as `edgespec_export.export_pair.export_pair`.
     """
     request.formats.check(request.host)
+    _fixed_calls(request)  # for its check
     calibration = Calibration(calibration_texts(request.calibration), request.device)
     check_free(request.folder, replace=request.replace)
     if request.verify:
@@ -102,6 +106,7 @@ def _written(
         request.progress,
         shard_bytes=web.SHARD_BYTES if request.host == WEB else sys.maxsize,
         host=request.host,
+        fixed=_fixed_calls(request),
     )
     manifest = write_pair(
         target,
@@ -119,12 +124,29 @@ def _written(
     return dataclasses.replace(manifest, host=request.host)
 
 
+def _fixed_calls(request: ExportRequest) -> npu.FixedCalls | None:
+    """The calls that graphs for an NPU are made for; None for others.
+
+    Raises:
+        UsageError: one of them is out of range, or calls are given and no NPU.
+    """
+    if request.host == NPU:
+        return npu.fixed_calls(request.gammas, request.capacity)
+    if request.gammas or request.capacity is not None:
+        raise UsageError(
+            "only graphs for an NPU are exported for a gamma and a capacity; add --for npu, or "
+            "give them when the pair is used"
+        )
+    return None
+
+
 def _recipe(sources: Sequence[Source], request: ExportRequest, texts: Sequence[str]) -> str:
     """The inputs of an export as text: the same recipe gives the same bytes."""
     formats = request.formats
     target_formats = formats.target or ["chosen"]
     hosts = [request.host] if request.host else []
-    options = [target_formats, formats.draft, formats.caches, texts, hosts]
+    calls = [*request.gammas, request.capacity] if request.host == NPU else []
+    options = [target_formats, formats.draft, formats.caches, texts, hosts, calls]
     paths = [path for source in sources for path in (source.path, source.adapter) if path]
     files = [stamps(path) for path in paths]
     return json.dumps({"edgespec": __version__, "files": files, "options": options})

@@ -23,7 +23,7 @@ from edgespec_export.passes.fuse_blocks import Fusion, fuse_blocks
 from edgespec_export.passes.inline_functions import inline_functions
 from edgespec_export.progress import Advance
 
-__all__ = ["write_graphs"]
+__all__ = ["check_all_read", "write_graphs"]
 
 
 def write_graphs(
@@ -64,14 +64,14 @@ def write_graphs(
                 inline_functions(models[file])
             elif number_format.has_block_operators and graph.blocks:
                 fusions[file] = fuse_blocks(models[file], graph.blocks)
-        _check_all_read(weight_file, family)
+        check_all_read(weight_file, family)
     number_format.say_rounding(family.label)
     for name, model in models.items():
         ir.save(model, folder / f"{name}.onnx")
     return fusions
 
 
-def _check_all_read(file: WeightFile, family: Family) -> None:
+def check_all_read(file: WeightFile, family: Family) -> None:
     """Refuses a tensor that no graph uses: it is a part of the model that the graphs lack.
 
     Biases of zeros are passed over: AutoGPTQ writes them where a model has none.

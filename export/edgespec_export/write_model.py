@@ -13,6 +13,7 @@ from edgespec.artifact.graph_io import DECODER
 from edgespec.artifact.hosts import GPU
 from edgespec.artifact.manifest import Exported, FusedBlocks, Variant
 from edgespec.artifact.speech_format import write_speech_format
+from edgespec.artifact.static_calls import StaticCalls
 from edgespec_export.calibration.calibrated import Calibration, calibrated
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.speech_tokens import speech_format
@@ -24,11 +25,12 @@ from edgespec_export.components.attention.standard_attention import Standard
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families import Family
 from edgespec_export.families.family import Sound
-from edgespec_export.hosts import gpu
+from edgespec_export.hosts import gpu, npu
 from edgespec_export.passes.fuse_blocks import Fusion
 from edgespec_export.progress import Progress
 from edgespec_export.quantization.formats import FORMATS
 from edgespec_export.write_graphs import write_graphs
+from edgespec_export.write_static import write_static_graphs
 
 __all__ = ["ModelWriter"]
 
@@ -45,6 +47,7 @@ class ModelWriter:
         progress: see `edgespec_export.export_pair.export_pair`.
         shard_bytes: no file of weights becomes larger.
         host: what the graphs are for, see `edgespec.artifact.hosts`.
+        fixed: the calls of graphs for NPUs, whose shapes are fixed.
     """
 
     folder: Path
@@ -52,11 +55,14 @@ class ModelWriter:
     progress: Progress
     shard_bytes: int = sys.maxsize
     host: str | None = None
+    fixed: npu.FixedCalls | None = None
 
     def check(self, family: Family) -> None:
         """Raises EdgespecError for a model that has no graph for the host."""
         if self.host == GPU:
             gpu.check_family(family)
+        elif self.fixed is not None:
+            npu.check_family(family)
 
     def write(
         self,
@@ -76,7 +82,13 @@ class ModelWriter:
             self._write_speech_format(checkpoint, family, family.sound, role)
         variants: dict[str, Variant] = {}
         for weights_format in dict.fromkeys(formats):  # without repetitions
-            variants |= self._variants(checkpoint, family, role, weights_format, caches)
+            if self.fixed is None:
+                variants |= self._variants(checkpoint, family, role, weights_format, caches)
+            else:
+                calls = self.fixed.calls_of(family, weights_format)
+                variants[weights_format] = self._static(
+                    checkpoint, family, role, weights_format, calls
+                )
         reads = family.input_vocab_size
         return Exported(
             family=family.family,
@@ -85,8 +97,8 @@ class ModelWriter:
             layers=family.cache_layers,
             kv_heads=family.kv_heads,
             head_size=family.head_size,
-            capacity=family.capacity,
-            positions=family.positions,
+            capacity=self.fixed.capacity_for(family) if self.fixed else family.capacity,
+            positions=self.fixed.capacity_for(family) if self.fixed else family.positions,
             start_token=family.start_token,
             variants=variants,
             features=family.features,
@@ -111,7 +123,7 @@ class ModelWriter:
         (self.folder / relative).mkdir(parents=True, exist_ok=True)
         decoders = {cache: _with_cache(DECODER, cache) for cache in caches}
         fusions = self._write_graphs(checkpoint, family, relative, weights_format, decoders)
-        number_format = FORMATS[weights_format]
+        known = FORMATS[weights_format]
         variants = {}
         for cache, decoder in decoders.items():
             files = {**{name: name for name in family.graphs}, DECODER: decoder}
@@ -123,13 +135,40 @@ class ModelWriter:
                 graphs,
                 weights_format,
                 cache,
-                run_by_kernels=number_format.run_by_kernels and self.host != GPU,
-                row_cost=number_format.row_cost,
+                run_by_kernels=known.run_by_kernels and self.host != GPU,
+                row_cost=known.row_cost,
                 blocks=blocks,
             )
             for name in blocks:
                 _log.info("%s %s %s: %s", role, weights_format, files[name], fusions[files[name]])
         return variants
+
+    def _static(
+        self,
+        checkpoint: Checkpoint,
+        family: Family,
+        role: str,
+        weights_format: str,
+        calls: StaticCalls,
+    ) -> Variant:
+        """Writes a model in one number format, with graphs of fixed shapes."""
+        relative = Path(role) / weights_format
+        (self.folder / relative).mkdir(parents=True, exist_ok=True)
+        done = self.progress(" ".join(relative.parts), checkpoint.float32_bytes)
+        scratch = self.folder / "calibration"
+        with npu.number_format(
+            weights_format, checkpoint, family, self.calibration, scratch
+        ) as made:
+            files = write_static_graphs(
+                checkpoint.weights,
+                family,
+                self.folder / relative,
+                number_format=made,
+                calls=calls,
+                progress=done,
+            )
+        graphs = {name: (relative / f"{file}.onnx").as_posix() for name, file in files.items()}
+        return Variant(graphs, weights_format, "fp32", static=calls)
 
     def _write_graphs(
         self,
@@ -146,12 +185,12 @@ class ModelWriter:
             decoders: the decoder file of each format of the cache.
         """
         done = self.progress(" ".join(relative.parts), checkpoint.float32_bytes)
-        with self._calibrated(weights_format, checkpoint, family) as number_format:
+        with self._calibrated(weights_format, checkpoint, family) as made:
             return write_graphs(
                 checkpoint.weights,
                 family,
                 self.folder / relative,
-                number_format=number_format,
+                number_format=made,
                 attentions={
                     file: self._attention(family.heads, cache) for cache, file in decoders.items()
                 },

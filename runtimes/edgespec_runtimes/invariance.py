@@ -33,6 +33,7 @@ __all__ = [
     "measure_row_invariance",
     "passages",
     "scored_in_calls",
+    "static_plan",
 ]
 
 # Cached positions before a sequence. Kernels may change with the length of the cache, or treat the
@@ -59,23 +60,25 @@ Walk = tuple[
 
 @dataclass(frozen=True)
 class CallPlan:
-    """Which calls are compared with one call of `MAX_ROWS` rows, for each start.
+    """Which calls are compared with one long call, for each start.
 
     Attributes:
         walks: calls that score a sequence, or its beginning. Those of one row have walks of their
             own: what they leave in the cache may differ without harm.
         candidate_walks: rows of the calls that score the sequence with candidates, repeated until
             its end.
+        rows: of the long call.
     """
 
     walks: tuple[Walk, ...]
     candidate_walks: tuple[tuple[int, ...], ...]
+    rows: int = MAX_ROWS
 
 
-def _calls_of(rows: int, rejected: int = 0) -> Walk:
-    """Calls that keep `rows` tokens. The last may keep fewer, and is filled up: all have one
-    size."""
-    kept = [min(rows, MAX_ROWS - start) for start in range(0, MAX_ROWS, rows)]
+def _calls_of(rows: int, rejected: int = 0, count: int = MAX_ROWS) -> Walk:
+    """Calls that keep `rows` of `count` tokens. The last may keep fewer, and is filled up: all have
+    one size."""
+    kept = [min(rows, count - start) for start in range(0, count, rows)]
     return tuple(MeasuredCall(count, rows + rejected - count) for count in kept)
 
 
@@ -117,8 +120,23 @@ CHECK = CallPlan(
 )
 
 
+def static_plan(widths: Sequence[int]) -> CallPlan:
+    """The plan for graphs with fixed shapes: each is called full, with a row of padding, and with
+    rows that are rejected, and compared with the widest.
+
+    Args:
+        widths: rows of each graph, increasing.
+    """
+    widest = widths[-1]
+    full = [_calls_of(rows, count=widest) for rows in widths]
+    padded = [_calls_of(rows - 1, count=widest) for rows in widths if rows > 2]
+    rejecting = _calls_of(2, widest - 2, widest)
+    single = (MeasuredCall(1),) * widest
+    return CallPlan((single, *full, *padded, rejecting), (), widest)
+
+
 def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHORT) -> RowInvariance:
-    """Scores the same sequences in calls of 1, 2 … 17 rows and compares the logits bit by bit.
+    """Scores the same sequences in calls of 1, 2 … `plan.rows` rows; compares logits bit by bit.
 
     Calls also have rows that are rejected afterwards, as verification does, so all later logits
     check the cache that they leave. If the model scores candidates, the sequences are also scored
@@ -139,7 +157,7 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
     is_row_invariant = one_row_is_equal = True
     one_row_difference = 0.0
     logits_digest = hashlib.sha256()
-    for passage in passages(model, STARTS):
+    for passage in passages(model, STARTS, plan.rows):
         measured.append(passage)
         sequence, expected = passage.sequence, passage.logits
         logits_digest.update(expected.tobytes())
@@ -163,7 +181,7 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
     return RowInvariance(
         is_row_invariant=is_row_invariant,
         min_rows=1 if one_row_is_equal else 2,
-        max_rows=MAX_ROWS,
+        max_rows=plan.rows,
         one_row_difference=one_row_difference,
         measured_on=str(machine),
         machine=machine.digest,
@@ -174,9 +192,9 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
     )
 
 
-def passages(model: Model, starts: Sequence[int]) -> Iterator[Passage]:
-    """For each start that fits, a sequence of `MAX_ROWS` tokens whose logits are those of one call.
-    The model's cache ends at the start."""
+def passages(model: Model, starts: Sequence[int], rows: int = MAX_ROWS) -> Iterator[Passage]:
+    """For each start that fits, a sequence of `rows` tokens whose logits are those of one call. The
+    model's cache ends at the start."""
     starts = [start for start in starts if start + POSITIONS_AFTER_START <= model.capacity]
     if not starts:
         raise EdgespecError(
@@ -191,7 +209,7 @@ def passages(model: Model, starts: Sequence[int]) -> Iterator[Passage]:
         while model.length < start:  # an encoder took the prompt
             before += _random_tokens(generator, model, min(start - model.length, MAX_ROWS))
             model.score(before[model.length :])
-        sequence = _random_tokens(generator, model, MAX_ROWS)
+        sequence = _random_tokens(generator, model, rows)
         expected = model.score(sequence).copy()
         if not np.isfinite(expected).all():
             raise EdgespecError(

@@ -172,7 +172,7 @@ def test_a_mistake_with_norms_or_positions_changes_the_logits(mistake, tmp_path,
     source = write_bart(tmp_path / "checkpoint", family)
     make(monkeypatch)
     monkeypatch.setattr(Bart, "shapes", lambda self: iter(()))
-    monkeypatch.setattr("edgespec_export.write_graphs._check_all_read", lambda file, family: None)
+    monkeypatch.setattr("edgespec_export.write_graphs.check_all_read", lambda file, family: None)
     assert difference(source, tmp_path / "pair") > 1e-2
 
 

@@ -94,7 +94,7 @@ def test_the_first_layers_table_in_all_layers_changes_the_logits(stack, tmp_path
     monkeypatch.setattr(
         UMT5, "bias", lambda self, name, layer: own(self, name, 0 if name == stack else layer)
     )
-    monkeypatch.setattr("edgespec_export.write_graphs._check_all_read", lambda file, family: None)
+    monkeypatch.setattr("edgespec_export.write_graphs.check_all_read", lambda file, family: None)
     assert difference(source, tmp_path / "pair") > 1e-2
 
 

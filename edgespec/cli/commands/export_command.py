@@ -46,7 +46,23 @@ CACHES = (
     "host",
     type=click.Choice(HOSTS),
     help="web: what a browser can use, in files of at most 100 MB; one format of each model, by "
-    "default int8. gpu: for a provider with memory of its own (CUDA, WebGPU), fp32 or fp16.",
+    "default int8. gpu: for a provider with memory of its own (CUDA, WebGPU), fp32 or fp16. npu: "
+    "for a compiler of fixed shapes (Qualcomm), fp32, fp16, w8a16, w8a8, w4a16 or w4a8.",
+)
+@click.option(
+    "--gamma",
+    "gammas",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="For an NPU: verify N drafted tokens in one call; may be repeated, each is a graph. "
+    "Default: 1 and 4.",
+)
+@click.option(
+    "--capacity",
+    type=int,
+    metavar="N",
+    help="For an NPU: positions of the cache; each call attends to all. Default: 512.",
 )
 @click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
 @click.option(
@@ -85,6 +101,8 @@ def export(
     adapter: str | None,
     no_draft: bool,
     host: str | None,
+    gammas: tuple[int, ...],
+    capacity: int | None,
     target_formats: tuple[str, ...] | None,
     draft_formats: tuple[str, ...] | None,
     cache_formats: tuple[str, ...] | None,
@@ -115,6 +133,8 @@ def export(
         cache_formats=cache_formats,
         calibration=calibration,
         host=host,
+        gammas=gammas,
+        capacity=capacity,
         adapter=adapter,
     )
     if draft is None and not no_draft:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
-from edgespec.artifact.manifest import TOKENIZER, Manifest, read_manifest
+from edgespec.artifact.manifest import TOKENIZER, Manifest, Variant, read_manifest
 from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.artifact.speech_format import read_speech_format
 from edgespec.chat.chat_template import read_chat_template
@@ -146,9 +146,11 @@ def _remembered(folder: Path, manifest: Manifest) -> RememberedTexts:
     return RememberedTexts(folder, digest, manifest.target.vocab_size)
 
 
-def _rows(invariance: RowInvariance | None) -> tuple[int, int]:
+def _rows(variant: Variant, invariance: RowInvariance | None) -> tuple[int, int]:
     """The fewest and the most positions of a call; the usual ones where nothing was measured."""
-    return (invariance.min_rows, invariance.max_rows) if invariance else (2, MAX_ROWS)
+    if invariance is not None:
+        return invariance.min_rows, invariance.max_rows
+    return 2, variant.static.widest if variant.static else MAX_ROWS
 
 
 def _models(
@@ -159,7 +161,8 @@ def _models(
     capacity: int,
 ) -> tuple[OrtModel, OrtModel | None]:
     """The target, and the draft if there is one."""
-    min_rows, max_rows = _rows(invariance)
+    variant = manifest.target.variants[setup.target_format]
+    min_rows, max_rows = _rows(variant, invariance)
     target = open_model(
         folder,
         manifest.target,
@@ -203,14 +206,15 @@ def _costs(
     manifest: Manifest, setup: ResolvedSetup, invariance: RowInvariance | None
 ) -> dict[str, Costs]:
     """Costs of rounds by the name of the drafter: as tuned, or estimated from the models' sizes."""
-    min_rows, max_rows = _rows(invariance)
+    variant = manifest.target.variants[setup.target_format]
+    min_rows, max_rows = _rows(variant, invariance)
     longest = max_rows - 1
     kernels = kernels_for(setup.device)
     estimate = partial(
         estimated_costs,
         manifest.bytes("target", setup.target_format),
         longest=longest,
-        row_cost=manifest.target.variants[setup.target_format].row_cost,
+        row_cost=variant.row_cost,
         min_rows=min_rows,
         kernels=kernels.target if kernels else None,
     )

@@ -135,6 +135,10 @@ def measure_row_invariance(
         capacity = min(capacity, exported.positions or capacity)
     model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
     hear_sample(folder, exported, variant, model)
+    static = exported.variants[variant].static
+    if static is not None:
+        plan = invariance.static_plan(static.rows)
+        return invariance.measure_row_invariance(model, machine_of(device), plan)
     if calls == "rows":
         return measure_by_rows(model, machine_of(device))
     return invariance.measure_row_invariance(model, machine_of(device), plans[calls])

@@ -18,7 +18,7 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families.family import Family
 from edgespec_export.quantization.formats import FORMATS
 
-__all__ = ["Calibration", "calibrated"]
+__all__ = ["Calibration", "calibrated", "obstacle"]
 
 _log = logging.getLogger("edgespec")
 
@@ -49,9 +49,9 @@ def calibrated(
     if number_format.calibrated is None:
         yield number_format.make()
         return
-    obstacle = _obstacle(checkpoint, family, calibration)
-    if obstacle is not None:
-        _log.info("%s: %s weights rounded to nearest, %s", checkpoint.label, name, obstacle)
+    reason = obstacle(checkpoint, family, calibration)
+    if reason is not None:
+        _log.info("%s: %s weights rounded to nearest, %s", checkpoint.label, name, reason)
         yield number_format.make()
         return
 
@@ -71,7 +71,7 @@ def calibrated(
             shutil.rmtree(scratch)
 
 
-def _obstacle(checkpoint: Checkpoint, family: Family, calibration: Calibration) -> str | None:
+def obstacle(checkpoint: Checkpoint, family: Family, calibration: Calibration) -> str | None:
     """Why there are no moments for this model; None if there are."""
     if not calibration.texts:
         return "without calibration"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
-from edgespec_export.onnx_graph.graph import Graph
+from edgespec_export.onnx_graph.graph import FixedCall, Graph
 
 __all__ = [
     "NO_SOURCES",
@@ -130,6 +130,27 @@ class GivenPositions(Positions):
         return g.op.Clip(wide, g.constant(0, np.float32), g.constant(most, np.float32))
 
 
+class FixedPositions(Positions):
+    """Those of a call whose shapes are fixed: keys are all positions of the cache.
+
+    Rows beyond the capacity are padding, and stand at its last position.
+    """
+
+    def __init__(self, g: Graph, past: ir.Value, call: FixedCall) -> None:
+        self.past = past
+        self.states = self.sources = None
+        self.layouts = g.constant(NO_LAYOUTS, np.int64)
+        self.count = g.ints(call.rows)
+        self.total = g.ints(call.capacity)
+        self.end = g.constant(call.capacity, np.int64)
+        in_line = g.op.Add(past, g.constant(np.arange(call.rows), np.int64))
+        self.queries = g.op.Min(in_line, g.constant(call.capacity - 1, np.int64))
+        self._keys = g.constant(np.arange(call.capacity), np.int64)
+
+    def keys(self, g: Graph) -> ir.Value:
+        return self._keys
+
+
 NO_LAYOUTS = np.zeros((0, 3), np.int64)
 NO_SOURCES = np.zeros((0, 2), np.int64)
 
@@ -148,6 +169,8 @@ def decoder_positions(
     if g.is_told_positions:
         return tokens, GivenPositions(g)
     past = g.input(graph_io.PAST_LENGTH, np.int64, [1])
+    if g.fixed is not None:
+        return tokens, FixedPositions(g, past, g.fixed)
     steps = g.input(graph_io.STATE_STEPS, np.int64, ["stepped", 6]) if states else None
     if not layouts:
         return tokens, Positions(g, tokens, past, g.constant(NO_LAYOUTS, np.int64), states=steps)
@@ -161,8 +184,11 @@ def decoder_positions(
 def requested_rows(g: Graph, x: ir.Value) -> ir.Value:
     """The rows whose logits the caller requests: [m, width] to [rows, width].
 
-    A prefill requests only the last row, which saves the model's widest product for the others.
+    A prefill requests only the last row, which saves the model's widest product for the others. In
+    a call with fixed shapes it is all of them.
     """
+    if g.fixed is not None:
+        return x
     skip = g.input(graph_io.SKIP, np.int64, [1])
     return g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))
 

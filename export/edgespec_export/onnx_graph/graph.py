@@ -19,7 +19,7 @@ from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
 from edgespec_export.onnx_graph.row_stream import Array, RowStream
 
-__all__ = ["DeclaredBlock", "Graph"]
+__all__ = ["DeclaredBlock", "FixedCall", "Graph"]
 
 IR_VERSION = 11
 
@@ -37,6 +37,29 @@ class DeclaredBlock:
     nodes: tuple[ir.Node, ...]
 
 
+@dataclass(frozen=True)
+class FixedCall:
+    """The sizes of a graph whose shapes are fixed, in the place of the symbols of others.
+
+    Attributes:
+        rows: of every call.
+        capacity: positions of the cache. Every call attends to all of them; a mask hides those that
+            are not valid.
+        source: rows of a source; None without an encoder.
+    """
+
+    rows: int
+    capacity: int
+    source: int | None = None
+
+    def shape(self, shape: Sequence[int | str]) -> list[int | str]:
+        """A shape of others with these sizes."""
+        sizes = {"m": self.rows, "rows": self.rows, "capacity": self.capacity}
+        if self.source is not None:
+            sizes["source"] = self.source
+        return [sizes.get(size, size) if isinstance(size, str) else size for size in shape]
+
+
 class Graph(Nodes):
     """One ONNX graph. Weights are initializers with the names that their checkpoint gives them.
 
@@ -46,10 +69,19 @@ class Graph(Nodes):
         blocks: the blocks that the graph's components declared, in order.
         metadata: texts that the file says about the graph.
         is_told_positions: positions are inputs (`graph_io.ROW_POSITIONS`), not computed.
+        fixed: the sizes of every call, where the graph's shapes are fixed; None where they are not.
     """
 
-    def __init__(self, name: str, weights: WeightFile, *, is_told_positions: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        weights: WeightFile,
+        *,
+        is_told_positions: bool = False,
+        fixed: FixedCall | None = None,
+    ) -> None:
         super().__init__()
+        self.fixed = fixed
         self._constants = self._tape  # branches have other tapes, and no tensors of their own
         self._branches = 0
         self.name = name
@@ -64,7 +96,7 @@ class Graph(Nodes):
         self._functions: dict[str, ir.Function] = {}
 
     def input(self, name: str, dtype: npt.DTypeLike, shape: Sequence[int | str]) -> ir.Value:
-        value = ir.val(name, dtype=_dtype(dtype), shape=shape)
+        value = ir.val(name, dtype=_dtype(dtype), shape=self._shape(shape))
         self._inputs.append(value)
         return value
 
@@ -83,8 +115,11 @@ class Graph(Nodes):
     ) -> None:
         value.name = name
         value.dtype = _dtype(dtype)
-        value.shape = ir.Shape(shape)
+        value.shape = ir.Shape(self._shape(shape))
         self._outputs.append(value)
+
+    def _shape(self, shape: Sequence[int | str]) -> Sequence[int | str]:
+        return shape if self.fixed is None else self.fixed.shape(shape)
 
     def output_of(self, name: str) -> ir.Value:
         """What the graph returns under a name that was given to `output`, or what `borrow` has."""

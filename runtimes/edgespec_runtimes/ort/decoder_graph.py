@@ -26,6 +26,7 @@ class DecoderGraph:
     Args:
         folder: of the manifest.
         file: the ONNX file in it.
+        precision: of a graph with fixed shapes (`StaticCalls.precision`); None of others.
 
     Attributes:
         session: ONNX Runtime's.
@@ -43,8 +44,10 @@ class DecoderGraph:
         metadata: what the graph's file says about it.
     """
 
-    def __init__(self, folder: Path, file: str, device: Device) -> None:
-        self.session = open_session(folder / file, device, profiled=True)
+    def __init__(
+        self, folder: Path, file: str, device: Device, precision: str | None = None
+    ) -> None:
+        self.session = open_session(folder / file, device, precision, profiled=True)
         self.provider = device.provider
         self.operators = _operators_taken(self.session, file, device)
         self.is_remote = device.provider != CPU

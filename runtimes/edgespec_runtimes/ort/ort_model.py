@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -14,9 +15,9 @@ import onnxruntime as ort
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.graph_io import Buffer
-from edgespec.artifact.manifest import Exported
+from edgespec.artifact.manifest import Exported, Variant
 from edgespec.core.model import Candidate, TopTokens
-from edgespec.device.device import HERE, Device
+from edgespec.device.device import CPU, HERE, Device
 from edgespec.device.kernels import kernels_for
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
@@ -34,6 +35,7 @@ from edgespec_runtimes.ort.prefill import (
 )
 from edgespec_runtimes.ort.recurrent_states import Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
+from edgespec_runtimes.ort.static_decoder import StaticDecoder
 
 __all__ = ["ModelOptions", "OrtModel"]
 
@@ -98,14 +100,16 @@ class OrtModel(CachedSequence):
         self._cross: dict[str, ort.OrtValue] = {}
         self.encoder_states: ort.OrtValue | None = None
         graphs = exported.variants[variant].graphs
-        self.graph = DecoderGraph(folder, graphs[graph_io.DECODER], device)
-        with memory_errors(self.capacity):
-            positions = self.capacity + min_rows - 1 + graph_io.SPARE_POSITIONS
-            self._decoder = OrtDecoder(self.graph, exported, variant, positions)
+        static = exported.variants[variant].static
+        precision = static.precision if static else None
+        self.graph = DecoderGraph(folder, graphs[graph_io.DECODER], device, precision)
+        self._decoder = self._opened_decoder(folder, exported.variants[variant])
         self._encoder: OrtEncoder | None = None
         if graph_io.ENCODER in graphs:
             encoder = folder / graphs[graph_io.ENCODER]
-            self._encoder = OrtEncoder(encoder, device)
+            on_host = replace(device, provider=CPU)  # one with fixed shapes has no encoder's
+            self._encoder = OrtEncoder(encoder, on_host if static else device)
+        self._skips_all_logits = static is not None
         kernels = kernels_for(device)
         since = self.graph.metadata.get(graph_io.LAYOUTS_SINCE)
         layouts = kernels is not None and (since is None or kernels.are_since(since))
@@ -123,6 +127,14 @@ class OrtModel(CachedSequence):
             and _shares_calls(self.graph, self._encoder is not None)
         )
         self.features = self._feature_memory(exported, graphs)
+
+    def _opened_decoder(self, folder: Path, variant: Variant) -> OrtDecoder:
+        """The decoder with its cache."""
+        with memory_errors(self.capacity):
+            if variant.static is not None:
+                return StaticDecoder(self.graph, folder, self._exported, variant, self._device)
+            positions = self.capacity + self._min_rows - 1 + graph_io.SPARE_POSITIONS
+            return OrtDecoder(self.graph, self._exported, self._variant, positions)
 
     def _feature_memory(
         self, exported: Exported, graphs: Mapping[str, str]
@@ -259,8 +271,9 @@ class OrtModel(CachedSequence):
     ) -> LogitsRun:
         rows = max(len(tokens) + len(candidates), self._min_rows)
         skip = 0
-        if prefill:  # only the kernel can leave out all rows of logits
-            skip = rows if self.returns_top_tokens else rows - 1
+        if prefill:  # only the kernel, or graphs with fixed shapes, can leave out all logits
+            skips_all = self.returns_top_tokens or self._skips_all_logits
+            skip = rows if skips_all else rows - 1
         call = self._decoder.logits_call(rows, len(candidates), skip)
         self._run(call, tokens, candidates)
         return call

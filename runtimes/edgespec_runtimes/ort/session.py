@@ -15,10 +15,12 @@ from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
 from edgespec_runtimes.ort.providing.placement import profile_prefix
+from edgespec_runtimes.ort.providing.qnn import is_qnn, qnn_settings
 
 __all__ = ["as_edgespec_errors", "open_session"]
 
 RECORD_ASSIGNMENT = ("session.record_ep_graph_assignment_info", "1")  # see `placement`
+WHOLLY = ("session.disable_cpu_ep_fallback", "1")  # no operator may be left to the processor
 # Without it, a provider that fails is silently replaced by another, which rounds differently.
 NO_FALLBACK: dict[str, Any] = {"enable_fallback": 0}
 # Processors without VNNI add pairs of products of unsigned rows and signed weights with saturation:
@@ -29,11 +31,15 @@ EXACT_INT8_VERSION = (1, 30)
 MIN_VERSION = (1, 25)  # of ONNX Runtime: the first with TensorScatter of opset 24
 
 
-def open_session(graph: Path, device: Device, *, profiled: bool = False) -> ort.InferenceSession:
+def open_session(
+    graph: Path, device: Device, precision: str | None = None, *, profiled: bool = False
+) -> ort.InferenceSession:
     """A session on a device; operators that its provider does not take run on the processor.
 
     Args:
         graph: the ONNX file; external data outside its folder is refused.
+        precision: of a graph with fixed shapes (`StaticCalls.precision`): it runs wholly on the
+            device's provider or not at all. None of other graphs.
         profiled: `count_operators` will be asked where its operators run, and ends the profile.
 
     Raises:
@@ -56,7 +62,7 @@ def open_session(graph: Path, device: Device, *, profiled: bool = False) -> ort.
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix()
     with as_edgespec_errors(failed, way_out=way_out), row_invariant_attention():
-        return _open_on_provider(graph, options, provider)
+        return _open_on_provider(graph, options, provider, precision)
 
 
 class as_edgespec_errors:  # noqa: N801, it is used like contextlib's
@@ -81,12 +87,15 @@ class as_edgespec_errors:  # noqa: N801, it is used like contextlib's
 
 
 def _open_on_provider(
-    graph: Path, options: ort.SessionOptions, provider: Provider
+    graph: Path, options: ort.SessionOptions, provider: Provider, precision: str | None
 ) -> ort.InferenceSession:
     """A session on a provider other than the processor's."""
     options.add_session_config_entry(*RECORD_ASSIGNMENT)
+    if precision is not None:
+        options.add_session_config_entry(*WHOLLY)
     if provider.plugged_in:
-        options.add_provider_for_devices([provider.device], {})
+        settings = qnn_settings(provider, precision or "fp32") if is_qnn(provider) else {}
+        options.add_provider_for_devices([provider.device], settings)
         return ort.InferenceSession(str(graph), options, **NO_FALLBACK)
     titles = [provider.title, CPU_TITLE]
     with warnings.catch_warnings(action="ignore"):  # a missing provider is only a warning there

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.components.norms.norm import Norm
@@ -70,9 +71,27 @@ class Projections:
 
 def apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:
     """Applies rotary positions to [m, count · size]."""
+    if g.fixed is not None:  # by operators that NPUs have
+        return _rotated_halves(g, x, count, angles, heads.size)
     batched = g.op.Unsqueeze(x, g.ints(0))  # [1, m, count · size]
     rows = g.op.RotaryEmbedding(batched, angles.cos, angles.sin, num_heads=count)
     return g.op.Reshape(rows, g.ints(-1, count * heads.size))
+
+
+def _rotated_halves(g: Graph, x: ir.Value, count: int, angles: Angles, size: int) -> ir.Value:
+    """x · cos + turned(x) · sin, where a product with a matrix of 0, 1 and -1 turns the halves of a
+    head: its sums have one number and zeros, and Qualcomm's compiler fails at a `Concat` here."""
+    turned = np.zeros((size, size), np.float32)
+    half = np.arange(size // 2)
+    turned[half + size // 2, half], turned[half, half + size // 2] = -1, 1
+    cos, sin = (
+        g.op.Reshape(g.op.Concat(part, part, axis=2), g.ints(-1, 1, size))
+        for part in (angles.cos, angles.sin)
+    )
+    by_row = g.op.Reshape(x, g.ints(-1, count, size))
+    halves = g.op.MatMul(by_row, g.constant(turned, np.float32))
+    y = g.op.Add(g.op.Mul(by_row, cos), g.op.Mul(halves, sin))
+    return g.op.Reshape(y, g.ints(-1, count * size))
 
 
 def normed_heads(g: Graph, x: ir.Value, norm: Norm, size: int) -> ir.Value:

@@ -1,0 +1,89 @@
+"""A pass to the operators of opset 21, the newest that the compilers of NPUs take.
+
+Newer operators become several older ones. A graph with others than those in `TAKEN` is refused: it
+would run on the processor in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from edgespec.errors import EdgespecError
+
+__all__ = ["OPSET", "TAKEN", "to_standard_operators"]
+
+OPSET, IR_VERSION = 21, 10
+TAKEN = frozenset(
+    "Add Cast Concat DequantizeLinear Div Exp Gather Gelu Gemm Identity LayerNormalization MatMul"
+    " Max Min Mul Pow QuantizeLinear ReduceMean Relu Reshape Shape Sigmoid Slice Softmax Split Sqrt"
+    " Sub Tanh Transpose Unsqueeze Where".split()
+)
+
+
+def to_standard_operators(model: ir.Model, label: str) -> None:
+    """Replaces newer operators, in place.
+
+    Args:
+        label: of the model, for messages.
+
+    Raises:
+        EdgespecError: an operator that NPUs do not take is left.
+    """
+    for node in list(model.graph):
+        if node.op_type in REPLACED:
+            tape = ir.tape.Tape()
+            result = REPLACED[node.op_type](tape, node, model.graph)
+            result.shape, result.dtype = node.outputs[0].shape, node.outputs[0].dtype
+            ir.convenience.replace_nodes_and_values(
+                model.graph, node, [node], tape.nodes, node.outputs, [result]
+            )
+    others = sorted({node.op_type for node in model.graph} - TAKEN)
+    if others:
+        raise EdgespecError(
+            f"{label} has blocks with {', '.join(others)}, operators that NPUs do not take; "
+            "export it without --for npu"
+        )
+    model.ir_version = IR_VERSION
+    model.graph.opset_imports.clear()
+    model.graph.opset_imports[""] = OPSET
+
+
+def _rms_norm(tape: ir.tape.Tape, node: ir.Node, graph: ir.Graph) -> ir.Value:
+    """x / √(mean(x²) + ε) · weight."""
+    x, weight = node.inputs
+    epsilon = _constant(graph, "epsilon", node.attributes["epsilon"].as_float(), np.float32)
+    axes = _constant(graph, "axes", -1, np.int64)
+    squares = tape.op("Mul", [x, x])
+    mean = tape.op("ReduceMean", [squares, axes], {"keepdims": 1})
+    root = tape.op("Sqrt", [tape.op("Add", [mean, epsilon])])
+    return tape.op("Mul", [tape.op("Div", [x, root]), weight])
+
+
+def _sum(tape: ir.tape.Tape, node: ir.Node, graph: ir.Graph) -> ir.Value:
+    total, *others = node.inputs
+    for value in others:
+        total = tape.op("Add", [total, value])
+    assert total is not None, "a sum of something"
+    return total
+
+
+def _constant(graph: ir.Graph, name: str, number: float, dtype: type) -> ir.Value:
+    """[1]; one of equal numbers serves all nodes."""
+    name = f"standard.{name}.{number:.9g}"
+    if name not in graph.initializers:
+        tensor = ir.tensor(np.array([number], dtype), name=name)
+        graph.register_initializer(
+            ir.Value(
+                name=name, shape=tensor.shape, type=ir.TensorType(tensor.dtype), const_value=tensor
+            )
+        )
+    return graph.initializers[name]
+
+
+REPLACED: dict[str, Callable[[ir.tape.Tape, ir.Node, ir.Graph], ir.Value]] = {
+    "RMSNormalization": _rms_norm,
+    "Sum": _sum,
+}
