@@ -21,6 +21,7 @@ from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.calibration.moments import Moments, batches
+from edgespec_export.calibration.reading_model import ReadingModel
 from edgespec_export.calibration.texts import BUILT_IN, NONE, calibration_texts, windows
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
@@ -261,16 +262,16 @@ def test_the_bytes_of_moments_asked_for_at_once_are_bounded(write, tmp_path, mon
     source = write(tmp_path / "checkpoint", **SIZES)
     limit = 2 * 4 * 96 * 96
     asked = []
-    session_of = Moments._session
+    session_of = ReadingModel.session
 
-    def counted(self, name, wanted, others=()):
-        session = session_of(self, name, wanted, others)
-        if wanted:
+    def counted(self, graph, outputs):
+        session = session_of(self, graph, outputs)
+        if all(name.startswith("moments.") for name in outputs):
             shapes = [value.shape for value in session.get_outputs()]
             asked.append(sum(4 * height * width for height, width in shapes))
         return session
 
-    monkeypatch.setattr(Moments, "_session", counted)
+    monkeypatch.setattr(ReadingModel, "session", counted)
     few, _ = moments_of(source, tmp_path / "few", TEXTS, limit=limit)
     all_at_once, _ = moments_of(source, tmp_path / "all", TEXTS)
     products = list(few._graph_of)

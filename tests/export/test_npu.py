@@ -224,8 +224,25 @@ def test_numbers_that_are_not_finite_are_an_error_and_no_text(npu_folder, tmp_pa
     folder = Path(shutil.copytree(npu_folder, tmp_path / "pair"))
     weights = folder / "target" / "fp32" / "weights.data"
     values = np.fromfile(weights, np.float32)
-    values *= np.float32(1e20)  # scores overflow
+    values[:] = np.inf
     values.tofile(weights)
     pair = edgespec.load(folder, threads=1, allow_inexact=True)
     with pytest.raises(EdgespecError, match=r"not finite numbers in fp32"):
         pair.generate("hello", max_new_tokens=4)
+
+
+@pytest.mark.parametrize("name", ["w8a16", "w4a8"])
+def test_quantized_products_are_exported_with_their_distance(tiny_checkpoints, tmp_path, name):
+    target, _ = tiny_checkpoints
+    asked = {"target_formats": ["fp32", name], "capacity": 64, "gammas": (1,)}
+    manifest = export_pair(str(target), None, tmp_path / "pair", host="npu", threads=1, **asked)
+    variant = manifest.target.variants[name]
+    assert variant.static is not None
+    assert variant.static.precision == "quantized"
+    assert variant.distance is not None
+    assert 0 < variant.distance.kl < 0.5
+    model = onnx.load(tmp_path / "pair" / variant.graphs["decoder"], load_external_data=False)
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("QuantizeLinear") > kinds.count("Gemm") > 0  # of inputs and of results
+    pair = edgespec.load(tmp_path / "pair", threads=1, target_format=name, allow_inexact=True)
+    assert pair.generate("hello", max_new_tokens=8, draft=False).token_ids

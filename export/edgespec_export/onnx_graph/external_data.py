@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import ml_dtypes  # noqa: F401 - teaches numpy the name bfloat16
+import ml_dtypes  # also teaches numpy the names bfloat16 and int4
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
@@ -167,7 +167,8 @@ class WeightFile:
     def _write_piece(
         self, shape: tuple[int, ...], dtype: np.dtype[np.generic], blocks: Iterable[Array]
     ) -> dict[str, Any]:
-        size = math.prod(shape) * dtype.itemsize
+        is_packed = dtype == ml_dtypes.int4
+        size = -(-math.prod(shape) // 2) if is_packed else math.prod(shape) * dtype.itemsize
         offset = self._file.tell() + -self._file.tell() % PAGE
         if offset and offset + size > self._shard_bytes:
             self._file.close()
@@ -176,7 +177,8 @@ class WeightFile:
             offset = 0
         self._file.seek(offset)
         for block in blocks:
-            self._file.write(block.reshape(-1).view(np.uint8).data)
+            flat = block.reshape(-1).view(np.uint8)
+            self._file.write((_packed(flat) if is_packed else flat).data)
         self._file.flush()
         end = offset + size
         return {"shard": self._shard, "offset": offset, "end": end, "shape": shape}
@@ -204,6 +206,13 @@ class WeightFile:
             )
             for name, piece in zip(names, pieces, strict=True)
         ]
+
+
+def _packed(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Numbers of 4 bits, two in a byte, the first in its lower half: those of a whole tensor."""
+    numbers = np.concatenate([numbers, np.zeros(len(numbers) % 2, np.uint8)])
+    packed: npt.NDArray[np.uint8] = (numbers[::2] & 15) | (numbers[1::2] << np.uint8(4))
+    return packed
 
 
 def _record(line: str) -> dict[str, Any] | None:

@@ -67,7 +67,9 @@ class Qdq(MatrixByMatrix):
         kind = f"{weight}.symmetric{self._weight_bits}"
         codes = g.stored(kind, lambda: rounded()[0])
         scale = g.stored(f"{kind}.scale", lambda: rounded()[1])
-        matrix = g.op.DequantizeLinear(codes, scale, axis=0)
+        # ONNX Runtime's processor wants the zeros, which the operator could do without.
+        zeros = g.stored(f"{kind}.zero", lambda: np.zeros_like(rounded()[0][:, 0]))
+        matrix = g.op.DequantizeLinear(codes, scale, zeros, axis=0)
         inputs = [self._rounded(g, x, read), matrix] + ([g.weight(bias)] if bias else [])
         return self._rounded(g, g.op.Gemm(*inputs, transB=1), made)
 
