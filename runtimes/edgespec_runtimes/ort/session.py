@@ -14,6 +14,7 @@ from edgespec.errors import EdgespecError, one_line
 from edgespec_runtimes.ort.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
+from edgespec_runtimes.ort.providing.contexts import Context, open_with_context
 from edgespec_runtimes.ort.providing.placement import profile_prefix
 from edgespec_runtimes.ort.providing.qnn import is_qnn, qnn_settings
 
@@ -96,6 +97,9 @@ def _open_on_provider(
     if provider.plugged_in:
         settings = qnn_settings(provider, precision or "fp32") if is_qnn(provider) else {}
         options.add_provider_for_devices([provider.device], settings)
+        if precision is not None:
+            context = Context(graph, provider, settings)
+            return open_with_context(graph, options, context, **NO_FALLBACK)
         return ort.InferenceSession(str(graph), options, **NO_FALLBACK)
     titles = [provider.title, CPU_TITLE]
     with warnings.catch_warnings(action="ignore"):  # a missing provider is only a warning there
