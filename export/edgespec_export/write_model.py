@@ -81,11 +81,12 @@ class ModelWriter:
         if family.sound is not None:
             self._write_speech_format(checkpoint, family, family.sound, role)
         variants: dict[str, Variant] = {}
+        fixed = None if family.target_inputs else self.fixed  # such a draft runs on the processor
         for weights_format in dict.fromkeys(formats):  # without repetitions
-            if self.fixed is None:
+            if fixed is None:
                 variants |= self._variants(checkpoint, family, role, weights_format, caches)
             else:
-                calls = self.fixed.calls_of(family, weights_format)
+                calls = fixed.calls_of(family, weights_format)
                 variants[weights_format] = self._static(
                     checkpoint, family, role, weights_format, calls
                 )
@@ -97,8 +98,8 @@ class ModelWriter:
             layers=family.cache_layers,
             kv_heads=family.kv_heads,
             head_size=family.head_size,
-            capacity=self.fixed.capacity_for(family) if self.fixed else family.capacity,
-            positions=self.fixed.capacity_for(family) if self.fixed else family.positions,
+            capacity=fixed.capacity_for(family) if fixed else family.capacity,
+            positions=fixed.capacity_for(family) if fixed else family.positions,
             start_token=family.start_token,
             variants=variants,
             features=family.features,

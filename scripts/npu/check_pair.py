@@ -25,7 +25,7 @@ from edgespec.artifact.manifest import Exported, read_manifest
 from edgespec.device.device import CPU, Device
 from edgespec.pair.opening.runtime import measure_row_invariance, open_model
 
-NPU = "onnxruntime-qnn"
+NPU = "qnn"
 GAMMA = 4
 PLACES = ((NPU, NPU), (NPU, CPU), (CPU, NPU))  # of target and draft
 FALSE_ALARM = 1e-6

@@ -252,3 +252,20 @@ def test_quantized_products_are_exported_with_their_distance(
     assert kinds.count("QuantizeLinear") > kinds.count("Gemm") > 0  # of inputs and of results
     pair = edgespec.load(tmp_path / "pair", threads=1, target_format=name, allow_inexact=True)
     assert pair.generate("hello", max_new_tokens=8, draft=False).token_ids
+
+
+@deep
+def test_a_draft_that_reads_its_target_stays_on_the_processor(tmp_path):
+    pytest.importorskip("torch")
+    from eagle_checkpoints import write_eagle, write_target
+
+    target = write_target(tmp_path / "target", "llama", max_position_embeddings=128)
+    write_eagle(target, tmp_path / "draft")
+    texts = []
+    for host in (None, "npu"):
+        folder = tmp_path / f"{host}"
+        export_pair(str(target), str(tmp_path / "draft"), folder, host=host, threads=1)
+        pair = edgespec.load(folder, threads=1)
+        texts.append([text(pair, PROMPTS[1], draft="model", gamma=4), text(pair, PROMPTS[1])])
+        texts.append([text(pair, PROMPTS[1], draft=False)] * 2)
+    assert texts[0] == texts[1] == texts[2] == texts[3]

@@ -73,10 +73,6 @@ def check_family(family: Family) -> None:
         reason = "reads sound"
     elif family.states:
         reason = "has recurrent layers"
-    elif family.target_inputs is not None:
-        reason = f"reads {family.target_inputs}"
-    elif family.features:
-        reason = "shows hidden states to its draft"
     if reason is not None:
         raise EdgespecError(
             f"{family.label} {reason}, which edgespec does not export for NPUs yet; leave "

@@ -44,18 +44,23 @@ class StaticRun(LogitsRun):
 
     Args:
         skip: leading rows without logits.
+        features: numbers that the graphs show of each row; 0 of most.
 
     Attributes:
         tokens: int64 [rows], padding included.
         layouts: none: rows of these graphs stand in a line.
-        states: none.
+        states: what the graphs show of each row, float32 [rows, features].
         logits: float32 [rows - skip, vocab_size].
     """
 
-    def __init__(self, rows: int, skip: int, logits: npt.NDArray[np.float32]) -> None:
+    def __init__(
+        self, rows: int, skip: int, logits: npt.NDArray[np.float32], features: int
+    ) -> None:
         self.tokens = np.zeros(rows, np.int64)
         self.layouts = np.zeros((0, 3), np.int64)
         self.states = {}
+        if features:
+            self.states[graph_io.FEATURES] = np.zeros((rows, features), np.float32)
         self.logits = logits
         self.skip = skip
         self.count = self.past_length = 0
@@ -102,6 +107,7 @@ class StaticDecoder(OrtDecoder):
         self._folder, self._graphs, self._device = folder, variant.graphs, device
         self._widest = graph.session
         self._vocab_size = exported.vocab_size
+        self._features = graph.state_widths.get(graph_io.FEATURES, 0)
         buffers = graph_io.cache_buffers(exported.cache_shapes, variant.cache_format)
         self.cache = allocate_cache(buffers, self._static.capacity)
         self.states = []
@@ -113,7 +119,8 @@ class StaticDecoder(OrtDecoder):
 
     def logits_call(self, rows: int, described: int, skip: int) -> StaticRun:
         """A call with this many rows, none of them described by a layout."""
-        return StaticRun(rows, skip, np.empty((rows - skip, self._vocab_size), np.float32))
+        logits = np.empty((rows - skip, self._vocab_size), np.float32)
+        return StaticRun(rows, skip, logits, self._features)
 
     def run(self, call: GraphRun, steps: Sequence[Step] = ()) -> None:
         """Runs a call: fills its logits and writes its positions into the cache.
@@ -134,11 +141,14 @@ class StaticDecoder(OrtDecoder):
                 rows = self._static.fitting(count - at)
                 name = call_name(rows)
             end = min(at + rows, count)
-            logits = self._call(name, rows).run(call.tokens[at:end], call.past_length + at)
+            results = self._call(name, rows).run(call.tokens[at:end], call.past_length + at)
             self.calls += 1
+            for shown, states in call.states.items():
+                states[at:end] = results[shown][: end - at]
             first = max(at, call.skip)
-            if logits is not None and first < end:
-                call.logits[first - call.skip : end - call.skip] = logits[first - at : end - at]
+            if not is_long and first < end:
+                rows_of = results[graph_io.LOGITS][first - at : end - at]
+                call.logits[first - call.skip : end - call.skip] = rows_of
             at = end
         self.bytes_copied = sum(opened.bytes_copied for opened in self._opened.values())
         if not is_long and not np.isfinite(call.logits[: count - call.skip]).all():
@@ -209,13 +219,11 @@ class _Call:
         self._bytes = sum(array.nbytes for array in copied)
         self.bytes_copied = 0
 
-    def run(
-        self, tokens: npt.NDArray[np.int64], past_length: int
-    ) -> npt.NDArray[np.float32] | None:
+    def run(self, tokens: npt.NDArray[np.int64], past_length: int) -> Memory:
         """Computes these tokens and writes their positions into the cache.
 
         Returns:
-            float32 [rows, vocab_size], valid until the next call; None where it has no logits.
+            What the graph returns, by name, valid until the next call.
         """
         count = len(tokens)
         self._tokens[:count], self._tokens[count:] = tokens, 0
@@ -226,7 +234,7 @@ class _Call:
         for name, buffer in self._cache.items():
             buffer[:, :, past_length : past_length + count] = self._results[name][:, :, :count]
         self.bytes_copied += self._bytes
-        return self._results.get(graph_io.LOGITS)  # type: ignore[return-value]
+        return self._results
 
 
 def _bound(

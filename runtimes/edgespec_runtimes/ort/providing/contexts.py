@@ -98,7 +98,7 @@ def open_with_context(
     if context.is_whole():
         try:
             return ort.InferenceSession(str(context.file), options, **others)
-        except Exception as error:  # noqa: BLE001 - ONNX Runtime's have no base class in common
+        except Exception as error:
             context.remove(one_line(error))
     session: ort.InferenceSession | None = None
     if context.fits:

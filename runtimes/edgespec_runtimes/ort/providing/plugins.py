@@ -70,6 +70,12 @@ class _Plugin(NamedTuple):
     version: str
     digest: str
 
+    @property
+    def short_name(self) -> str:
+        """What it is registered by: "qnn" of `onnxruntime-qnn`. Some providers take this for their
+        own name, and Qualcomm's reads no context that another name wrote."""
+        return self.name.removeprefix("onnxruntime-").removeprefix("ep-")
+
 
 @cache
 def load_plugins() -> Plugins:
@@ -80,7 +86,7 @@ def load_plugins() -> Plugins:
         if reason is None:
             try:
                 library = getattr(import_module(plugin.module), LIBRARY)()
-                ort.register_execution_provider_library(plugin.name, library)
+                ort.register_execution_provider_library(plugin.short_name, library)
                 found.versions[str(library)] = plugin.version
             except (Exception, SystemExit) as error:  # a foreign package may raise anything
                 reason = one_line(error)
@@ -144,7 +150,7 @@ def _failure_of_trial(plugin: _Plugin) -> str | None:
     key = f"{plugin.digest} onnxruntime {ort.__version__}"
     if key in _loaded_before():
         return None
-    command = [sys.executable, "-c", TRIAL, plugin.module, plugin.name]
+    command = [sys.executable, "-c", TRIAL, plugin.module, plugin.short_name]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         trial = subprocess.run(
