@@ -1,4 +1,4 @@
-"""A kept context is used for the same graph, provider and options only, and only while it is whole."""
+"""A kept context is used for the same graph, provider and options only, and while it is whole."""
 
 from __future__ import annotations
 
