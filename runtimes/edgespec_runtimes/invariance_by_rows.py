@@ -28,7 +28,7 @@ from edgespec_runtimes.machine import Machine
 
 __all__ = ["measure_by_rows"]
 
-STARTS = (1, 20)  # cached positions before a sequence
+STARTS = (20,)  # cached positions before a sequence
 CALLS = len(STARTS) * (MAX_ROWS + 2) + len(ROUNDS)  # that are made, about
 MOST_PADDED = 9  # rows that a call of one position may be padded to
 SAY_EVERY = 10.0  # seconds

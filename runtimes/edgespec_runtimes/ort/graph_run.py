@@ -24,6 +24,7 @@ class RunMemory:
     """What all calls of one decoder share.
 
     Attributes:
+        resident: the cache in the device's memory; None where it is the host's, in `cache`.
         session: the decoder's.
         cache: an array for each buffer, [1, heads, positions, width].
         state_widths: widths of the graph's hidden-state inputs and outputs, by their names.
@@ -32,18 +33,17 @@ class RunMemory:
         has_sources: rows may see parts of a source.
         states: of recurrent layers; None without such.
         key_positions: int32 [positions], of a graph that is told positions; None of others.
-        resident: the cache in the device's memory; None where it is the host's, in `cache`.
         is_remote: the device has copies of what the graph reads in the host's memory.
     """
 
-    session: ort.InferenceSession
+    resident: Mapping[Buffer, ort.OrtValue] | None
+    session: ort.InferenceSession  # after its memory, which it must outlive
     cache: Mapping[Buffer, npt.NDArray[np.generic]]
     state_widths: Mapping[str, int]
     logits: npt.NDArray[np.float32]
     has_sources: bool
     states: StateMemory | None = None
     key_positions: npt.NDArray[np.int32] | None = None
-    resident: Mapping[Buffer, ort.OrtValue] | None = None
     is_remote: bool = False
 
 
@@ -99,6 +99,7 @@ class GraphRun:
         for name, array in self.states.items():
             bind = self.bind_input if name == graph_io.FUSED_STATES else self._bind_output
             bind(name, array)
+        self._session = memory.session  # after the binding, whose memory it must outlive
 
     def set_tokens(
         self, tokens: Sequence[int], candidates: Sequence[Candidate], past_length: int

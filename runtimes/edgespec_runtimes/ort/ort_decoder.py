@@ -68,6 +68,7 @@ class OrtDecoder:
         self.copied_bytes = 0
         told = graph_io.KEY_POSITIONS in graph.inputs
         self._memory = RunMemory(
+            resident_cache(graph, self.cache, positions),
             graph.session,
             self.cache.arrays,
             graph.state_widths,
@@ -75,7 +76,6 @@ class OrtDecoder:
             has_sources=graph_io.SOURCES in graph.optional_inputs,
             states=memory,
             key_positions=np.arange(positions, dtype=np.int32) if told else None,
-            resident=resident_cache(graph, self.cache, positions),
             is_remote=graph.is_remote,
         )
         self._calls: dict[tuple[type[GraphRun], tuple[int, ...]], GraphRun] = {}

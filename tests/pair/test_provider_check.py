@@ -1,0 +1,109 @@
+"""Claim: a provider that computes another model is refused with the number, before it is called
+exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import edgespec
+from edgespec.artifact.manifest import read_manifest
+from edgespec.device.device import CPU, Device
+from edgespec.errors import EdgespecError
+from edgespec.pair.opening import provider_check
+from edgespec.pair.opening.provider_check import refuse_if_far
+from edgespec.pair.opening.runtime import open_model
+from logged import logged_lines
+
+THERE = Device(1, "elsewhere")
+
+
+@pytest.fixture
+def computed(tiny_folder, monkeypatch):
+    """Says what a device makes of the processor's logits."""
+
+    def computed(change):
+        def both(folder, manifest, variant, device):
+            there, here = (
+                open_model(folder, manifest.target, variant, device=Device(1), min_rows=2)
+                for _ in range(2)
+            )
+            score = there.score
+            monkeypatch.setattr(there, "score", lambda tokens: change(score(tokens)))
+            return [there, here]
+
+        monkeypatch.setattr(provider_check, "_both", both)
+        refuse_if_far(tiny_folder, read_manifest(tiny_folder), "fp32", THERE)
+
+    return computed
+
+
+def rounded(logits):
+    return logits.astype(np.float16).astype(np.float32)
+
+
+@pytest.mark.parametrize("change", [lambda logits: logits * np.float32(1 + 1e-6), rounded])
+def test_rounding_is_accepted_and_said(computed, change):
+    with logged_lines() as said:
+        computed(change)
+    assert said[-1].startswith("target fp32 on elsewhere: logits within ")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda logits: logits * 1.1, "logits differ by 10.0% of the largest"),
+        (lambda logits: np.roll(logits, 1, axis=1), "another model than on the processor"),
+        (lambda logits: logits + 0 * logits / (logits > logits.min()), "not finite"),
+    ],
+    ids=["scaled", "moved", "nan"],
+)
+def test_what_rounding_does_not_explain_is_refused(computed, change, words):
+    with np.errstate(all="ignore"), pytest.raises(EdgespecError, match=words) as error:
+        computed(change)
+    assert len(str(error.value).splitlines()) == 1
+    assert "take another" in str(error.value)
+
+
+def test_it_is_compared_before_row_invariance_is_measured(own_pair, monkeypatch):
+    """So row invariance alone proves nothing, and no verdict is kept."""
+
+    def far(folder, manifest, variant, device):
+        raise EdgespecError("it is far")
+
+    from edgespec.pair.opening import invariance_cache
+
+    monkeypatch.setattr(invariance_cache, "refuse_if_far", far)
+    (own_pair / invariance_cache.INVARIANCE_FILE).unlink(missing_ok=True)
+    manifest = read_manifest(own_pair)
+    with pytest.raises(EdgespecError, match="it is far"):
+        invariance_cache.measured_invariance(own_pair, manifest, "fp32", Device(1))
+    assert not (own_pair / invariance_cache.INVARIANCE_FILE).exists()
+
+
+def test_the_processor_is_not_compared_with_itself(tiny_folder, monkeypatch):
+    monkeypatch.setattr(provider_check, "_both", None)
+    refuse_if_far(tiny_folder, read_manifest(tiny_folder), "fp32", Device(1, CPU))
+
+
+def test_logits_that_are_not_finite_are_an_error_and_no_text(tiny_folder, monkeypatch):
+    """As where float16 overflows."""
+    pair = edgespec.load(tiny_folder, threads=1)
+    for wrong in (np.nan, np.inf):
+        monkeypatch.setattr(
+            type(pair.target),
+            "_logits",
+            broken(type(pair.target)._logits, wrong),
+        )
+        for options in ({}, {"temperature": 1.0, "seed": 1}):
+            with pytest.raises(EdgespecError, match="as its largest logit"):
+                pair.generate([5, 6, 7], draft=False, max_new_tokens=3, **options)
+
+
+def broken(logits_of, wrong):
+    def logits(self, *arguments, **options):
+        call = logits_of(self, *arguments, **options)
+        call.logits[:] = wrong
+        return call
+
+    return logits
