@@ -15,7 +15,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web
+.PHONY: native native-sanitize demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -121,6 +121,15 @@ native:
 	cmake -S runtimes/native -B build/native -DEDGESPEC_TESTS=ON \
 		$(if $(EDGESPEC_TARGETS),-DEDGESPEC_TARGETS='$(EDGESPEC_TARGETS)') --log-level=WARNING
 	cmake --build build/native --parallel 2
+
+# Python is no sanitized program, so their libraries are loaded first; leaks of Python's are not looked for.
+native-sanitize: SANITIZED_LIBRARIES = $(shell c++ -print-file-name=libasan.so) $(shell c++ -print-file-name=libstdc++.so)
+native-sanitize:
+	cmake -S runtimes/native -B build/native-sanitized -DEDGESPEC_TESTS=ON -DEDGESPEC_SANITIZE=address,undefined \
+		$(if $(EDGESPEC_TARGETS),-DEDGESPEC_TARGETS='$(EDGESPEC_TARGETS)') --log-level=WARNING
+	cmake --build build/native-sanitized --parallel 2
+	LD_PRELOAD='$(SANITIZED_LIBRARIES)' ASAN_OPTIONS=detect_leaks=0 EDGESPEC_NATIVE=build/native-sanitized \
+		$(BIN)/pytest -q tests/native
 
 # Without npm the tests of the JavaScript package are skipped; without its registry, too, but not in CI.
 runtimes/js/node_modules: runtimes/js/package-lock.json

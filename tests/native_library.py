@@ -12,7 +12,15 @@ from typing import Any
 
 import onnxruntime
 
-__all__ = ["HOOKS", "LIBRARY", "NativeError", "NativeModel", "NativeSession", "options_of"]
+__all__ = [
+    "HOOKS",
+    "LIBRARY",
+    "NativeError",
+    "NativeModel",
+    "NativeSession",
+    "options_of",
+    "runtime_library",
+]
 
 BUILD = Path(os.environ.get("EDGESPEC_NATIVE", Path(__file__).parents[1] / "build" / "native"))
 LIBRARY = BUILD / "libedgespec.so"

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from depth import deep
-from native_library import LIBRARY
+from native_library import LIBRARY, runtime_library
 
-HEADER = Path(__file__).parents[2] / "runtimes" / "native" / "include" / "edgespec.h"
-PROGRAM = """#include "edgespec.h"
-int main(void) { return edgespec_abi() != EDGESPEC_ABI; }
-"""
+NATIVE = Path(__file__).parents[2] / "runtimes" / "native"
+HEADER = NATIVE / "include" / "edgespec.h"
+COMPILERS = {"c": ("cc", "-std=c99"), "cpp": ("c++", "-std=c++17")}
 AVX = re.compile(r"%[yz]mm\d|%k[1-7]\b")
 AVX512 = re.compile(r"%zmm\d|%k[1-7]\b|%[xy]mm(1[6-9]|2\d|3[01])\b")
 OF_A_TARGET = re.compile(r"edgespec_(avx512|avxvnni|avx2)")
@@ -42,18 +41,20 @@ def test_its_segments_fit_pages_of_16_kilobytes(built):
     assert {int(line.rsplit("2**", 1)[1]) for line in loads} == {14}
 
 
-def test_the_header_is_c99(built, tmp_path):
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    source = tmp_path / "program.c"
-    source.write_text(
-        '#include "edgespec.h"\nint main(void) { return edgespec_abi() != EDGESPEC_ABI; }\n'
-    )
-    flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{HEADER.parent}"]
-    program = tmp_path / "program"
+@pytest.mark.parametrize("language", COMPILERS)
+def test_the_examples_go_on_as_python_does(built, tiny_folder, tiny, tmp_path, language):
+    compiler, standard = COMPILERS[language]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    program, source = tmp_path / "tokens", NATIVE / "examples" / f"tokens.{language}"
+    flags = [standard, "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE / 'include'}"]
     output(compiler, *flags, source, LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-o", program)
-    assert subprocess.run([program], check=False).returncode == 0
+    prompt = [5, 60, 7]
+    expected = tiny.generate(prompt, max_new_tokens=32, draft=False).token_ids
+    found = output(program, tiny_folder, runtime_library(), *map(str, prompt))
+    assert list(map(int, found.split())) == expected
+    refused = subprocess.run([program, tmp_path, "x", "5"], capture_output=True, check=False)
+    assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1)
 
 
 @deep

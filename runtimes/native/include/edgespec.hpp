@@ -1,0 +1,116 @@
+// libedgespec for C++17: edgespec.h with objects that close themselves, exceptions and a range.
+#ifndef EDGESPEC_HPP
+#define EDGESPEC_HPP
+
+#include <edgespec.h>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace edgespec {
+
+// A call that failed: what() says why in one line.
+class Failure : public std::runtime_error {
+ public:
+  explicit Failure(edgespec_status status)
+      : std::runtime_error(edgespec_message()), status(status) {}
+
+  edgespec_status status;
+};
+
+inline void check(edgespec_status status) {
+  if (status != EDGESPEC_OK) throw Failure(status);
+}
+
+// The options of a load and of a text, with their defaults.
+struct LoadOptions : edgespec_load_options {
+  LoadOptions() { edgespec_load_options_defaults(this); }
+};
+
+struct Options : edgespec_options {
+  Options() { edgespec_options_defaults(this); }
+};
+
+// The rounds of a text, to be iterated over once.
+class Text {
+ public:
+  class iterator {
+   public:
+    explicit iterator(Text* text) : text_(text) {}
+    const edgespec_piece& operator*() const { return text_->piece_; }
+    iterator& operator++() {
+      text_->advance();
+      return *this;
+    }
+    // Whether there are more; every other iterator is the end.
+    bool operator!=(const iterator&) const { return text_->piece_.ending == EDGESPEC_GOES_ON; }
+
+   private:
+    Text* text_;
+  };
+
+  Text(edgespec_session* session, std::uint64_t seed) : session_(session), seed_(seed) {
+    piece_.size = sizeof piece_;
+  }
+
+  iterator begin() {
+    advance();
+    return iterator(this);
+  }
+  iterator end() { return iterator(this); }
+  std::uint64_t seed() const { return seed_; }
+  // Why it ended; EDGESPEC_GOES_ON until then.
+  edgespec_ending ending() const { return static_cast<edgespec_ending>(piece_.ending); }
+
+ private:
+  void advance() { check(edgespec_next(session_, &piece_)); }
+
+  edgespec_session* session_;
+  std::uint64_t seed_;
+  edgespec_piece piece_ = {};
+};
+
+// One text after the other, used by one thread at a time.
+class Session {
+ public:
+  explicit Session(edgespec_model* model) : handle_(nullptr, edgespec_close_session) {
+    edgespec_session* made = nullptr;
+    check(edgespec_open_session(model, &made));
+    handle_.reset(made);
+  }
+
+  // Begins a text of token ids; one that has not ended is dropped.
+  Text begin(const std::vector<std::int64_t>& prompt, const edgespec_options& options = Options()) {
+    std::uint64_t seed = 0;
+    check(edgespec_begin(handle_.get(), prompt.data(), prompt.size(), &options, &seed));
+    return Text(handle_.get(), seed);
+  }
+  // Ends the text that is being made; any thread may call it.
+  void cancel() { edgespec_cancel(handle_.get()); }
+
+ private:
+  std::unique_ptr<edgespec_session, decltype(&edgespec_close_session)> handle_;
+};
+
+// A loaded pair; threads may share it.
+class Model {
+ public:
+  explicit Model(const std::string& folder, const edgespec_load_options& options = LoadOptions())
+      : handle_(nullptr, edgespec_close) {
+    edgespec_model* made = nullptr;
+    check(edgespec_load(folder.c_str(), &options, &made));
+    handle_.reset(made);
+  }
+
+  Session session() { return Session(handle_.get()); }
+
+ private:
+  std::unique_ptr<edgespec_model, decltype(&edgespec_close)> handle_;
+};
+
+}  // namespace edgespec
+
+#endif
