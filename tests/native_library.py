@@ -76,9 +76,10 @@ class Options(ctypes.Structure):
         ("ignore_eos", c_int32),
         ("draft", c_int32),
         ("gamma", c_int64),
-        ("rule", ctypes.c_int),
+        ("rule", c_int32),
         ("has_seed", c_int32),
         ("seed", c_uint64),
+        ("logprobs", c_int32),
     )
 
 
@@ -90,7 +91,8 @@ class Piece(ctypes.Structure):
         ("drafted", c_int64),
         ("evaluated", c_int64),
         ("accepted", c_int64),
-        ("ending", ctypes.c_int),
+        ("ending", c_int32),
+        ("logprobs", POINTER(c_double)),
     )
 
 
@@ -178,6 +180,7 @@ class NativeSession:
         )
         self.seed, self.rounds, self.ending = seed.value, 0, ""
         self.accepted = 0
+        self.logprobs: list[float] = []
 
     def pieces(self) -> Iterator[list[int]]:
         """The tokens of each round, up to the text's end."""
@@ -189,6 +192,8 @@ class NativeSession:
                 return
             self.rounds += 1
             self.accepted += piece.accepted
+            if piece.logprobs:
+                self.logprobs += piece.logprobs[: piece.count]
             yield piece.tokens[: piece.count]
 
     def text(self, prompt: Sequence[int], **given: Any) -> list[int]:

@@ -119,6 +119,17 @@ def test_texts_with_an_eagle_head_are_pythons(eagle_folder, built, given):
     assert proposed
 
 
+@pytest.mark.parametrize("given", [{}, {"temperature": 1.0, "presence_penalty": 1.5}])
+def test_log_probabilities_are_pythons(session, tiny, given):
+    for number, prompt in enumerate(prompts(3, tiny.target.vocab_size, seed=8)):
+        options = {**given, "seed": number, "max_new_tokens": 12}
+        expected = tiny.generate(prompt, draft="model", gamma=3, logprobs=True, **options)
+        assert session.text(prompt, gamma=3, logprobs=1, **options) == expected.token_ids
+        assert session.logprobs == pytest.approx(expected.logprobs, rel=1e-12, abs=1e-12)
+        assert session.text(prompt, gamma=3, **options) == expected.token_ids
+        assert session.logprobs == []
+
+
 def test_a_text_ends_where_pythons_ends(session, tiny):
     prompt = prompts(1, tiny.target.vocab_size, seed=2)[0]
     whole = session.text(prompt, ignore_eos=1)

@@ -27,7 +27,8 @@ int main(int count, char** given) {
   if (edgespec_open_session(model, &session)) return failed();
   if (edgespec_begin(session, prompt, tokens, &how, NULL)) return failed();
 
-  edgespec_piece piece = {sizeof piece, NULL, 0, 0, 0, 0, 0};
+  edgespec_piece piece = {0};
+  piece.size = sizeof piece;
   for (;;) {
     if (edgespec_next(session, &piece)) return failed();
     if (piece.ending) break;

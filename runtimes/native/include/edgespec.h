@@ -109,6 +109,8 @@ typedef struct edgespec_options {
   /* Random draws. */
   int32_t has_seed; /* 0: a new one */
   uint64_t seed;    /* draws the same text again */
+  /* Reports. */
+  int32_t logprobs; /* 1: of each token, the log of its probability by the target */
 } edgespec_options;
 
 /* What one call of the target brought, or the text's end, which has no tokens. */
@@ -118,6 +120,7 @@ typedef struct edgespec_piece {
   size_t count;
   int64_t drafted, evaluated, accepted; /* tokens: proposed, looked at by the rule, emitted */
   int32_t ending;                       /* edgespec_ending */
+  const double* logprobs;               /* of the tokens, as long valid; NULL unless asked for */
 } edgespec_piece;
 
 /* EDGESPEC_ABI of the library, and the version of edgespec that it is part of. */

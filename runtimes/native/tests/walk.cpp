@@ -166,7 +166,7 @@ extern "C" EDGESPEC_API int64_t edgespec_hook_walk(const char* rule, const char*
   do {
     TableModel target(target_table, vocabulary), draft(draft_table, vocabulary);
     SamplingProcessor process(kernels, {.temperature = 1});
-    Scoring scoring(target, process, nullptr);
+    Scoring scoring(target, process, nullptr, false);
     const Decoding how{target, prompt, scoring,
                        walker, tokens, [end](Token token) { return token == end; }};
     const Same same;

@@ -9,6 +9,8 @@
 namespace edgespec {
 namespace {
 
+constexpr size_t kFirstPiece = sizeof(edgespec_piece);  // its size in the first edition
+
 // A caller's structure, with the defaults of the fields that its edition lacks.
 template <typename Structure>
 Structure whole(const Structure* given, void (*defaults)(Structure*), const char* name) {
@@ -114,6 +116,7 @@ Request request_of(const int64_t* prompt, size_t count, const edgespec_options* 
   request.ignore_eos = all.ignore_eos != 0;
   request.max_new_tokens = all.max_new_tokens;
   if (all.has_seed != 0) request.seed = all.seed;
+  request.logprobs = all.logprobs != 0;
   request.draft = draft_of(all.draft);
   request.gamma = all.gamma;
   request.rule = rule_of(all.rule);
@@ -121,17 +124,20 @@ Request request_of(const int64_t* prompt, size_t count, const edgespec_options* 
 }
 
 void fill(edgespec_piece* piece, const Piece& made) {
-  if (piece->size < sizeof(edgespec_piece)) {
+  if (piece->size < kFirstPiece) {
     throw UsageError("edgespec_piece has the size " + shown(int64_t(piece->size)) +
                      "; this library's has " + shown(int64_t(sizeof(edgespec_piece))) + " bytes");
   }
   const Round& round = made.round;
-  piece->tokens = round.tokens.data();
-  piece->count = round.tokens.size();
-  piece->drafted = round.drafted;
-  piece->evaluated = round.evaluated;
-  piece->accepted = round.accepted;
-  piece->ending = ending_of(made.ending);
+  const edgespec_piece whole = {.size = piece->size,
+                                .tokens = round.tokens.data(),
+                                .count = round.tokens.size(),
+                                .drafted = round.drafted,
+                                .evaluated = round.evaluated,
+                                .accepted = round.accepted,
+                                .ending = ending_of(made.ending),
+                                .logprobs = made.logprobs.empty() ? nullptr : made.logprobs.data()};
+  std::memcpy(piece, &whole, std::min(piece->size, sizeof whole));
 }
 
 }  // namespace edgespec

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "core/log_probability.h"
 #include "core/shown.h"
 #include "drafters/model_drafter.h"
 #include "drafters/ngram_lookup.h"
@@ -78,7 +79,7 @@ class Text {
         process_(pair.sampling(), request_.sampling),
         randomness_(randomness_of(pair)),
         edit_(request_.edits, repeated(pair), last_tokens()),
-        score_(target, process_, request_.edits.none() ? nullptr : &edit_) {
+        score_(target, process_, request_.edits.none() ? nullptr : &edit_, request_.logprobs) {
     const int64_t most = request_.max_new_tokens < 0 ? target.capacity() : request_.max_new_tokens;
     const Decoding how{target, request_.prompt,
                        score_, *randomness_,
@@ -94,9 +95,15 @@ class Text {
 
   Piece next() {
     std::optional<Round> round = loop_->next();
-    if (!round) return {{}, ending()};
+    if (!round) return {{}, {}, ending()};
     emitted_ += std::ssize(round->tokens);
-    return {*std::move(round), Ending::kNone};
+    Piece piece{*std::move(round), {}, Ending::kNone};
+    if (request_.logprobs) {
+      for (const Token token : piece.round.tokens) {
+        piece.logprobs.push_back(log_probability(score_.logits(std::ssize(piece.logprobs)), token));
+      }
+    }
+    return piece;
   }
 
  private:

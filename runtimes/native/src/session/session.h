@@ -25,6 +25,7 @@ struct Request {
   Tokens stop_tokens;            // end the text, as the model's own do
   bool ignore_eos = false;       // go on after an end-of-text token
   int64_t max_new_tokens = -1;   // -1: up to the end of the text or of the cache
+  bool logprobs = false;         // report the target's log-probability of each token
   std::optional<uint64_t> seed;  // none: a new one
   // The model where the pair has one, else lookup; none decodes plainly.
   DraftName draft = DraftName::kModel;
@@ -38,7 +39,8 @@ enum class Ending { kNone, kEos, kStop, kMaxTokens, kCapacity };
 // A piece of a text: one round, or its end.
 struct Piece {
   Round round;
-  Ending ending;  // kNone: the text goes on
+  std::vector<double> logprobs;   // of its tokens, if asked for
+  Ending ending = Ending::kNone;  // kNone: the text goes on
 };
 
 // A text that is being made in a session's caches.
