@@ -17,7 +17,8 @@ HEADER = NATIVE / "include" / "edgespec.h"
 COMPILERS = {"c": ("cc", "-std=c99"), "cpp": ("c++", "-std=c++17")}
 AVX = re.compile(r"%[yz]mm\d|%k[1-7]\b")
 AVX512 = re.compile(r"%zmm\d|%k[1-7]\b|%[xy]mm(1[6-9]|2\d|3[01])\b")
-OF_A_TARGET = re.compile(r"edgespec_(avx512|avxvnni|avx2)")
+# A target's own functions, and what the compiler made of one object's functions for itself.
+OF_A_TARGET = re.compile(r"edgespec_(\w+_)?(avx512|avxvnni|avx2)|\.(isra|part|constprop)\.")
 binutils = pytest.mark.skipif(shutil.which("objdump") is None, reason="needs binutils")
 
 

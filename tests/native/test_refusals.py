@@ -216,6 +216,16 @@ def test_prompts_are_refused_with_pythons_sentences(native_tiny, tiny, prompt):
     assert refused.value.status == "usage"
 
 
+@pytest.mark.parametrize(
+    ("switch", "expected"),
+    [("0", "libedgespec does not run without kernels; unset it"), ("x", "EDGESPEC_KERNELS is 'x'")],
+)
+def test_a_wrong_choice_of_kernels_is_refused(tiny_folder, built, monkeypatch, switch, expected):
+    monkeypatch.setenv("EDGESPEC_KERNELS", switch)
+    with pytest.raises(NativeError, match=expected):
+        NativeModel(tiny_folder)
+
+
 def test_wrong_calls_are_errors(native_tiny):
     library = native_tiny.library
     session = native_tiny.session()

@@ -1,6 +1,7 @@
 #include "device/kernels.h"
 
 #include <array>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,12 @@ Kernels of(const Linked& linked) {
 }  // namespace
 
 Kernels kernels_here() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here sets the environment.
+  const char* forced = std::getenv("EDGESPEC_KERNELS");
+  if (forced != nullptr && std::string_view(forced) == "0") {
+    throw UsageError(
+        "EDGESPEC_KERNELS is 0, and libedgespec does not run without kernels; unset it");
+  }
   const Choice choice = chosen_target();
   if (!choice.problem.empty()) throw UsageError(choice.problem);
   for (const Linked& linked : kLinked) {
