@@ -172,6 +172,13 @@ T5GEMMA2 = {
     **{"is_encoder_decoder": True, "eoi_token_index": 163, "image_token_index": 105},
     "tie_word_embeddings": True,
 }
+GPT_OSS = {
+    **{"num_local_experts": 4, "num_experts_per_tok": 2, "experts_per_token": 2},
+    **{"sliding_window": 24, "attention_bias": True, "swiglu_limit": 0.5, "rms_norm_eps": 1e-5},
+    **{"initial_context_length": 32, "rope_theta": 150000, "router_aux_loss_coef": 0.9},
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    "rope_scaling": {**YARN, "factor": 8.0, "truncate": False, "beta_fast": 32.0, "beta_slow": 1.0},
+}
 UNSLOTH = {"unsloth_version": "2025.9.1", "unsloth_fixed": True}
 MROPE = {"use_mrope": False, "use_sliding_window": False, "sliding_window": 64}
 HUNYUAN = {
@@ -269,6 +276,7 @@ CASES = (
             "router_aux_loss_coef": 0.001,
         },
     ),
+    Case("gpt-oss 20B", "gpt_oss", {**HEAD, **GPT_OSS}),
     Case(
         "R1-0528-Qwen3-8B", "qwen3", {**HEAD, "rope_scaling": {**YARN, "attn_factor": 0.878248856}}
     ),

@@ -14,11 +14,12 @@ from gguf_checkpoints import (
     Config,
     Form,
     of_decoder,
+    of_experts,
     of_llama,
     rope_of,
 )
 
-__all__ = ["ALL_FORMS", "AS_LLAMA", "MORE_FORMS"]
+__all__ = ["ALL_FORMS", "APART", "MORE_FORMS"]
 
 TRAINED = 8192  # positions of all models with Llama 3's scaling; a file does not state them
 LLAMA3_8192 = {"rope_scaling": {**LLAMA3, "original_max_position_embeddings": TRAINED}}
@@ -197,6 +198,35 @@ def baichuan_apart(name: str, tensor: Any, config: Config) -> dict[str, Any]:
     return {name.replace("W_pack", f"{part}_proj"): rows for part, rows in parts}
 
 
+def of_gpt_oss(config: Config) -> dict[str, Any]:
+    return {
+        **of_decoder(config),
+        **of_experts({**config, "moe_intermediate_size": config["intermediate_size"]}),
+        "attention.sliding_window": config["sliding_window"],
+    }
+
+
+def gpt_oss_apart(name: str, tensor: Any, config: Config) -> dict[str, Any]:
+    """Matrices [experts, out, in]; those that read have rows of gates and inputs in turns."""
+    kind = "bias" if name.endswith("_bias") else "weight"
+    name = name.removesuffix("_bias")
+    if not name.endswith(("gate_up_proj", "down_proj")):
+        return {f"{name}.weight" if name.endswith(".sinks") else name: tensor}
+    rows = tensor if kind == "bias" else tensor.swapaxes(1, 2)
+    at = name.replace("mlp.experts.", "mlp.")
+    if name.endswith("down_proj"):
+        return {f"{at}_exps.{kind}": rows}
+    parts = (("gate_proj", 0), ("up_proj", 1))
+    return {f"{at.replace('gate_up_proj', part)}_exps.{kind}": rows[:, of::2] for part, of in parts}
+
+
+GPT_OSS_NAMES = {
+    **LLAMA_NAMES,
+    "post_attention_layernorm": "post_attention_norm",
+    "self_attn.sinks": "attn_sinks",
+    "mlp.router": "ffn_gate_inp",
+    **{f"mlp.{part}_proj_exps": f"ffn_{part}_exps" for part in ("gate", "up", "down")},
+}
 STABLELM_NAMES = {
     **LLAMA_NAMES,
     "self_attn.q_layernorm": "attn_q_norm",
@@ -241,9 +271,8 @@ _MORE = (
     Form("BLOOM, BLOOMZ", "bloom", of_bloom, NEOX_NAMES, prepared=queries_first),
     Form("MiniCPM 2B, MiniCPM 4", "minicpm", of_minicpm, reorders=True),
 )
-# Their matrices of queries, keys and values are one in the checkpoint and three in a file, which is
-# read as a Llama.
-_AS_LLAMA = (
+# Matrices that are one in the checkpoint are several in a file, which is read as it is.
+_APART = (
     Form(
         "InternLM 2.5",
         "internlm2",
@@ -251,6 +280,14 @@ _AS_LLAMA = (
         INTERNLM2_NAMES,
         reorders=True,
         prepared=internlm2_apart,
+    ),
+    Form(
+        "gpt-oss 20B",
+        "gpt-oss",
+        of_gpt_oss,
+        GPT_OSS_NAMES,
+        prepared=gpt_oss_apart,
+        changes={"swiglu_limit": 7.0},  # a file does not state it
     ),
     Form(
         "Baichuan 2 7B",
@@ -262,5 +299,5 @@ _AS_LLAMA = (
     ),
 )
 MORE_FORMS = {form.model: form for form in _MORE}
-AS_LLAMA = {form.model: form for form in _AS_LLAMA}
-ALL_FORMS = FORMS | MORE_FORMS | AS_LLAMA
+APART = {form.model: form for form in _APART}
+ALL_FORMS = FORMS | MORE_FORMS | APART

@@ -27,7 +27,7 @@ from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from gguf_checkpoints import FORMS, Form, write_gguf, write_source
-from gguf_more_forms import AS_LLAMA, MORE_FORMS
+from gguf_more_forms import APART, MORE_FORMS
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -116,10 +116,12 @@ def logits_of(source, out):
     return model.score([pending, *TEXT[5:20]])
 
 
-@pytest.mark.parametrize("model", [pytest.param("Baichuan 2 7B", marks=deep), "InternLM 2.5"])
+@pytest.mark.parametrize(
+    "model", [pytest.param("Baichuan 2 7B", marks=deep), "InternLM 2.5", "gpt-oss 20B"]
+)
 def test_a_matrix_that_the_converter_takes_apart_is_that_of_the_checkpoint(model, tmp_path):
-    _, checkpoint = write_source(tmp_path / "source", AS_LLAMA[model])
-    path = write_gguf(tmp_path / "tiny.gguf", AS_LLAMA[model], checkpoint)
+    _, checkpoint = write_source(tmp_path / "source", APART[model])
+    path = write_gguf(tmp_path / "tiny.gguf", APART[model], checkpoint)
     np.testing.assert_allclose(
         logits_of(path, tmp_path / "of-file"),
         logits_of(tmp_path / "source", tmp_path / "of-checkpoint"),
@@ -247,7 +249,7 @@ def test_an_encoder_alone_is_called_one(write_both):
 
 
 def test_a_baichuan_with_alibi_is_refused(tmp_path):
-    form = replace(AS_LLAMA["Baichuan 2 7B"], changes={})
+    form = replace(APART["Baichuan 2 7B"], changes={})
     _, checkpoint = write_source(tmp_path, form)
     path = write_gguf(tmp_path / "tiny.gguf", form, checkpoint)
     with pytest.raises(EdgespecError, match="with 3 layers has ALiBi"):

@@ -91,10 +91,11 @@ def check(model, path, folder, tolerance):
 
 
 # What llama.cpp can run of a model: it has no dense layers among those with experts, ignores
-# Phi-3's window, and takes longrope's other factors where its cache, of 256 positions here, is
-# longer than the texts of training.
+# Phi-3's window, rounds the bounds of gpt-oss' YaRN to whole pairs, and takes longrope's other
+# factors where its cache, of 256 positions here, is longer than the texts of training.
 RUN = {
     "Qwen3 30B-A3B": {"mlp_only_layers": []},
+    "gpt-oss 20B": {"rope_scaling": {"rope_type": "default"}},
     "Phi-3 mini": {"sliding_window": None},
     "Phi-4-mini": {"original_max_position_embeddings": 256, "max_position_embeddings": 512},
 }

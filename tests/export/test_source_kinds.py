@@ -116,8 +116,8 @@ def test_plain_weights_that_are_to_be_quantized_at_loading_are_read(tmp_path):
 def test_an_unknown_family_comes_before_how_it_is_stored_and_where_it_ends(tmp_path):
     source = with_config(
         write_llama(tmp_path / "checkpoint", eos_token_id=None),
-        model_type="gpt_oss",
-        quantization_config={"quant_method": "mxfp4"},
+        model_type="deepseek_v3",
+        quantization_config={"quant_method": "nvfp4"},
     )
-    with pytest.raises(EdgespecError, match="model_type is 'gpt_oss'"):
+    with pytest.raises(EdgespecError, match="model_type is 'deepseek_v3'"):
         export(source, tmp_path / "pair")

@@ -40,6 +40,7 @@ from edgespec_export.families.lfm.lfm3 import Lfm3
 from edgespec_export.families.llama_like.apertus import Apertus
 from edgespec_export.families.llama_like.arcee import Arcee
 from edgespec_export.families.llama_like.glm4 import Glm4
+from edgespec_export.families.llama_like.gpt_oss import GptOss
 from edgespec_export.families.llama_like.granite import Granite
 from edgespec_export.families.llama_like.granite_hybrid import GraniteHybrid
 from edgespec_export.families.llama_like.hunyuan import Hunyuan
@@ -83,6 +84,7 @@ FAMILIES: tuple[type[Family], ...] = (
     InternLm2,
     Baichuan,
     Qwen3Moe,
+    GptOss,
     Ministral3,
     NormsAfter,
     StableLm,

@@ -19,7 +19,6 @@ MISSING: dict[str, tuple[str, str]] = {
     "deepseek_v3": ("llama", _EXPERTS),
     "falcon_h1": ("llama", _STATES),
     "gemma3n_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),
-    "gpt_oss": ("llama", f"{_EXPERTS} and attention sinks"),
     "longt5": ("t5", "local attention in the encoder"),
     "mixtral": ("mistral", _EXPERTS),
     "moonshine": ("whisper", "an encoder of raw sound"),

@@ -13,6 +13,7 @@ from edgespec_export.checkpoint.quantized.fp8 import find_fp8
 from edgespec_export.checkpoint.quantized.gptq_source import find_gptq
 from edgespec_export.checkpoint.quantized.matrix import Found, Parts
 from edgespec_export.checkpoint.quantized.mlx import find_mlx
+from edgespec_export.checkpoint.quantized.mxfp4 import find_mxfp4
 
 __all__ = ["KINDS", "SourceKind"]
 
@@ -40,4 +41,5 @@ KINDS = {
     "compressed-tensors": SourceKind(find_compressed_tensors),
     "bitsandbytes": SourceKind(find_bitsandbytes),
     "MLX": SourceKind(find_mlx),
+    "mxfp4": SourceKind(find_mxfp4),
 }

@@ -59,6 +59,8 @@ class Projections:
         norms: of queries and keys, which come before rotary positions; None if there are none.
         source: keys and values [1, kv_count, source, size] that all rows attend to as well, beside
             those of the cache (T5Gemma 2); None if there are none.
+        sinks: name of the scores [count] of a key without a value, one for each query head, that
+            all rows attend to as well (gpt-oss); None if there is no such key.
     """
 
     q: ir.Value
@@ -67,6 +69,7 @@ class Projections:
     heads: Heads
     norms: HeadNorms | None = None
     source: tuple[ir.Value, ir.Value] | None = None
+    sinks: str | None = None
 
 
 def apply_rotary(g: Graph, x: ir.Value, count: int, angles: Angles, heads: Heads) -> ir.Value:

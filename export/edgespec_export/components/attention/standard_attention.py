@@ -61,7 +61,8 @@ class Standard(Attention):
                 _after(g, *both) for both in zip(of_source, (keys, values), strict=True)
             )
             bias = _after_zeros(g, bias, g.op.Shape(of_source[0], start=2, end=3))
-        return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
+        sinks = None if rows.sinks is None else g.weight(rows.sinks)
+        return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias, sinks)
 
     def kept(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
@@ -113,12 +114,18 @@ def _after_zeros(g: Graph, bias: ir.Value, count: ir.Value) -> ir.Value:
 
 
 def _attend(
-    g: Graph, q: ir.Value, k: CachedRows, v: CachedRows, heads: Heads, bias: ir.Value | None
+    g: Graph,
+    q: ir.Value,
+    k: CachedRows,
+    v: CachedRows,
+    heads: Heads,
+    bias: ir.Value | None,
+    sinks: ir.Value | None = None,
 ) -> ir.Value:
     """softmax(cap(q · kᵀ · scale) + bias) · v, with the cap of the heads if they have one.
 
-    q is [1, count, m, size], k and v [1, kv_count, keys, size].
-    The query heads that share a key head are rows of one matrix.
+    q is [1, count, m, size], k and v [1, kv_count, keys, size]; `sinks` [count] are scores of one
+    more key, without a value. The query heads that share a key head are rows of one matrix.
     """
     grouped = g.op.Reshape(q, g.ints(1, heads.kv_count, -1, heads.size))
     scores = g.op.MatMul(grouped, g.op.Transpose(k.rows, perm=[0, 1, 3, 2]))
@@ -129,13 +136,26 @@ def _attend(
         scores = capped(g, scores, heads.cap)
     if bias is not None:
         scores = g.op.Add(scores, _grouped(g, bias, heads))
-    weights = g.op.Softmax(scores, axis=-1)
+    weights = _softmax(g, scores, heads, sinks)
     if v.factors is not None:
         weights = g.op.Mul(weights, v.factors)
     out = g.op.MatMul(weights, v.rows)
     out = g.op.Reshape(out, g.ints(1, heads.count, -1, heads.size))
     rows = g.op.Transpose(out, perm=[0, 2, 1, 3])  # [1, m, count, size]
     return g.op.Reshape(rows, g.ints(-1, heads.count * heads.size))
+
+
+def _softmax(g: Graph, scores: ir.Value, heads: Heads, sinks: ir.Value | None) -> ir.Value:
+    """The shares of the keys, [1, kv_count, rows, keys]; what a sink takes is left out."""
+    if sinks is None:
+        return g.op.Softmax(scores, axis=-1)
+    shared = heads.count // heads.kv_count
+    each = g.op.Reshape(sinks, g.ints(1, heads.kv_count, shared, 1))
+    rows = g.op.Div(g.op.Shape(scores, start=2, end=3), g.ints(shared))
+    every_row = g.op.Concat(g.ints(1, heads.kv_count, shared), rows, axis=0)
+    first = g.op.Reshape(g.op.Expand(each, every_row), g.ints(1, heads.kv_count, -1, 1))
+    weights = g.op.Softmax(g.op.Concat(first, scores, axis=3), axis=-1)
+    return g.op.Slice(weights, g.ints(1), g.ints(np.iinfo(np.int64).max), g.ints(3))
 
 
 def _grouped(g: Graph, bias: ir.Value, heads: Heads) -> ir.Value:

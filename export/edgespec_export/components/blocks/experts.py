@@ -96,28 +96,37 @@ class ExpertsBlock(FeedForwardBlock):
     router: str
     routing: Routing
     experts: Sequence[Expert]
+    router_bias: str | None = None
 
     @classmethod
     def of(
-        cls, block: FeedForwardBlock, router: str, routing: Routing, experts: Sequence[Expert]
+        cls,
+        block: FeedForwardBlock,
+        router: str,
+        routing: Routing,
+        experts: Sequence[Expert],
+        router_bias: str | None = None,
     ) -> ExpertsBlock:
         """Experts in the place of a block that has its norm and its activation."""
         reads = [router, *(name for expert in experts for name in expert.in_proj.weights)]
         writes = [name for expert in experts for name in expert.out_proj.weights]
+        biases = [name for expert in experts for name in expert.out_proj.biases]
         return cls(
             name=block.name,
             norm=block.norm,
             in_proj=Linear(tuple(reads)),
-            out_proj=Linear(tuple(writes)),
+            out_proj=Linear(tuple(writes), tuple(biases)),
             activation=block.activation,
             router=router,
             routing=routing,
             experts=tuple(experts),
+            router_bias=router_bias,
         )
 
     def added(self, g: Graph, x: ir.Value, context: EmitContext) -> ir.Value:
         normed = self.norm.emit(g, x)
-        scores = g.op.Gemm(normed, g.weight(self.router), transB=1)
+        biases = [] if self.router_bias is None else [g.weight(self.router_bias)]
+        scores = g.op.Gemm(normed, g.weight(self.router), *biases, transB=1)
         shares = self.routing.shares(g, scores)
         zero = g.constant(0, np.float32)
         chosen = g.op.Greater(g.op.ReduceMax(shares, g.ints(0), keepdims=0), zero)  # [experts]

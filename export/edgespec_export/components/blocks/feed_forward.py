@@ -12,7 +12,7 @@ from edgespec_export.components.blocks.block import EmitContext
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import GATES, RELU, activation
 
-__all__ = ["Gate", "Ungated", "XIelu"]
+__all__ = ["ClampedGate", "Gate", "Ungated", "XIelu"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,28 @@ class Gate:
             (y,) = g.call(GATES[self.activation], gate, up)
             return y
         return g.op.Mul(activation(g, gate, self.activation), up)
+
+
+@dataclass(frozen=True)
+class ClampedGate:
+    """gate · σ(slope · gate) · (up + 1), with bounds on both inputs (gpt-oss).
+
+    Attributes:
+        limit: the largest gate, and the largest |up|.
+    """
+
+    slope: float
+    limit: float
+
+    def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
+        slope, limit, lowest, one = (
+            g.constant(value, np.float32) for value in (self.slope, self.limit, -self.limit, 1)
+        )
+        gate, up = inputs
+        gate = g.op.Min(gate, limit)
+        up = g.op.Min(g.op.Max(up, lowest), limit)
+        opened = g.op.Mul(gate, g.op.Sigmoid(g.op.Mul(gate, slope)))
+        return g.op.Mul(g.op.Add(up, one), opened)
 
 
 @dataclass(frozen=True)

@@ -39,12 +39,14 @@ class SelfAttention:
         norms: of each head of the queries and of the keys; None if there are none.
         bias: of this layer alone, from the distances that are then the call's encoding; None where
             the encoding itself tells attention the positions.
+        sinks: as those of `Projections`.
     """
 
     layer: int
     heads: Heads
     norms: HeadNorms | None = None
     bias: RelativeBias | None = None
+    sinks: str | None = None
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -54,7 +56,7 @@ class SelfAttention:
         q, k, v = inputs
         assert context.positions is not None, "an encoder has no cache"
         assert context.encoding is not None, "a cache needs positions"
-        rows = Projections(q, k, v, self.heads, self.norms)
+        rows = Projections(q, k, v, self.heads, self.norms, sinks=self.sinks)
         encoding = context.encoding
         if self.bias is not None:
             assert not isinstance(encoding, Angles), "a bias is one of distances"

@@ -82,6 +82,7 @@ RELATIVES: Mapping[str, LlamaKind] = {
     "smollm3": LlamaKind(
         qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS, windows="asked"
     ),
+    "gpt_oss": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, windows="listed"),
     "granite": LLAMA,
     "granitemoehybrid": LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS),
     "arcee": LLAMA,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.architectures.architecture import Architecture
-from edgespec_export.checkpoint.gguf.architectures.gguf_experts import LFM2MOE, QWEN3MOE
+from edgespec_export.checkpoint.gguf.architectures.gguf_experts import GPT_OSS, LFM2MOE, QWEN3MOE
 from edgespec_export.checkpoint.gguf.architectures.gguf_gemma import GEMMA, GEMMA2, GEMMA3
 from edgespec_export.checkpoint.gguf.architectures.gguf_gemma4 import GEMMA4
 from edgespec_export.checkpoint.gguf.architectures.gguf_gpt2 import GPT2
@@ -49,7 +49,7 @@ __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]
 _ALL = (
     *(LLAMA, QWEN2, QWEN3, SMOLLM3, SEED_OSS, ERNIE4_5, ARCEE, MISTRAL3, CHATGLM, GLM4),
     *(GRANITE, GRANITE_HYBRID, PHI3, HUNYUAN_DENSE, LFM2, QWEN35, GPT2, T5),
-    *(GEMMA, GEMMA2, GEMMA3, GEMMA4, OLMO2, EXAONE4, QWEN3MOE, LFM2MOE),
+    *(GEMMA, GEMMA2, GEMMA3, GEMMA4, OLMO2, EXAONE4, QWEN3MOE, LFM2MOE, GPT_OSS),
     *(APERTUS, STABLELM, PHI2, GPT_NEOX, BLOOM, INTERNLM2, BAICHUAN, MINICPM),
 )
 ENCODER_ALONE = "t5encoder"

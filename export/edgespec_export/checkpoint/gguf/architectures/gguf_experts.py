@@ -1,5 +1,5 @@
-"""Mixtures of experts: Qwen3-MoE and LFM2-MoE. A file has each matrix of all experts as one tensor,
-[experts, out, in]."""
+"""Mixtures of experts: Qwen3-MoE, LFM2-MoE, gpt-oss. A file has each matrix of all experts as one
+tensor, [experts, out, in]."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.gguf.architectures.architecture import EXPERT
 from edgespec_export.checkpoint.gguf.architectures.decoder import (
     LAYER,
+    WINDOWS,
     decoder,
     decoder_config,
+    layer_types,
     stated,
 )
 from edgespec_export.checkpoint.gguf.architectures.gguf_lfm2 import (
@@ -20,9 +22,10 @@ from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_values import count, number
 from edgespec_export.checkpoint.json_file import JsonObject
 
-__all__ = ["LFM2MOE", "QWEN3MOE"]
+__all__ = ["GPT_OSS", "LFM2MOE", "QWEN3MOE"]
 
-SOFTMAX, SIGMOID = 1, 2  # values of "expert_gating_func"
+# Values of "expert_gating_func"; the third is a softmax over the chosen ones.
+SOFTMAX, SIGMOID, SOFTMAX_WEIGHT = 1, 2, 3
 _KEYS = frozenset(
     {
         "expert_count",
@@ -73,6 +76,24 @@ def _lfm2moe(header: GgufHeader) -> JsonObject:
     }
 
 
+def _gpt_oss(header: GgufHeader) -> JsonObject:
+    """Every other layer has the window. YaRN's bounds are no whole pairs; files do not say so."""
+    config = decoder_config(header, "gpt-oss", "GptOssForCausalLM")
+    scaling = config["rope_scaling"] or {"rope_type": "default"}
+    assert isinstance(scaling, dict)
+    rounded = {"truncate": False} if scaling["rope_type"] == "yarn" else {}
+    experts = _experts(header, "gpt-oss", SOFTMAX_WEIGHT)
+    del experts["norm_topk_prob"]
+    return {
+        **config,
+        **experts,
+        "model_type": "gpt_oss",
+        "rope_scaling": {**scaling, **rounded},
+        "sliding_window": count(header, "gpt-oss.attention.sliding_window"),
+        **layer_types(header, "gpt-oss", stated(config, "num_hidden_layers"), 2),
+    }
+
+
 QWEN3MOE = decoder(
     "qwen3moe",
     _qwen3moe,
@@ -103,4 +124,20 @@ LFM2MOE = decoder(
     squeezed=(".conv.conv.weight",),
     keys=_KEYS | {"shortconv.l_cache", "leading_dense_block_count"},
     without_suffix=frozenset({"feed_forward.expert_bias"}),
+)
+GPT_OSS = decoder(
+    "gpt-oss",
+    _gpt_oss,
+    "gpt_oss",
+    layer={
+        **LAYER,
+        "attn_sinks": "self_attn.sinks",
+        "post_attention_norm": "post_attention_layernorm",
+        "ffn_gate_inp": "mlp.router",
+        "ffn_gate_exps": f"mlp.experts.{EXPERT}.gate_proj",
+        "ffn_up_exps": f"mlp.experts.{EXPERT}.up_proj",
+        "ffn_down_exps": f"mlp.experts.{EXPERT}.down_proj",
+    },
+    without_suffix=frozenset({"self_attn.sinks"}),
+    keys=_KEYS | WINDOWS,
 )
