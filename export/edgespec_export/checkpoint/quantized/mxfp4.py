@@ -37,7 +37,7 @@ class _Experts:
         stored = self.parts.read_part(f"{self.name}{_BLOCKS}", start, stop)
         exponents = self.parts.read_part(f"{self.name}{_SCALES}", start, stop).astype(np.int32)
         codes = np.stack([stored & 15, stored >> 4], axis=-1).reshape(*stored.shape[:-1], BLOCK)
-        values = np.ldexp(CODES[codes], exponents[..., None] - BIAS)
+        values: Float = np.ldexp(CODES[codes], exponents[..., None] - BIAS)
         return values.reshape(*values.shape[:2], -1).swapaxes(1, 2)
 
 
