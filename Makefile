@@ -8,6 +8,7 @@
 # make lint types docs wheel lint-kernels sanitize kernel-wheels   what CI adds
 # make demo-web   a page that translates and chats in the browser; needs npm
 # make test-web   does the page, do Chromium and Firefox give Python's texts? Installs both on Debian
+# make test-providers are pairs exact on WebGPU? Over a software Vulkan; needs Debian's chromium
 # make test-arm64 does both pairs speculate on ARM64? Emulated; needs Debian 12 and qemu-user-static
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native native-sanitize demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web
+.PHONY: native native-sanitize demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -166,6 +167,19 @@ build/arm64/site: scripts/arm64/setup pyproject.toml | .venv/created
 # The pairs are checked at the same time: emulation is slow.
 test-arm64: build/arm64/site build/arm64/en-de/edgespec.json build/arm64/smollm2/edgespec.json
 	scripts/arm64/check_pairs
+
+build/providers/webgpu/ready: scripts/providers/setup_webgpu
+	PYTHON=$(PYTHON) scripts/providers/setup_webgpu build/providers/webgpu
+	touch $@
+
+build/gpu/tiny-t5/edgespec.json: .venv/test scripts/providers/tiny_pairs.py
+	PYTHONPATH=tests $(BIN)/python scripts/providers/tiny_pairs.py build/gpu
+
+# Exact there: logits are the processor's but for rounding, rows keep their bits, texts with a draft are those without.
+test-providers: build/providers/webgpu/ready build/gpu/tiny-t5/edgespec.json
+	rm -f build/gpu/tiny-*/row_invariance.json
+	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
+		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --law
 
 build/web/en-de/edgespec.json: .venv/export
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --for web --target-format fp32 -o build/web/en-de --force

@@ -12,7 +12,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from edgespec.device.device import Device
-from edgespec_runtimes.ort.flash_attention import attention_setting
+from edgespec_runtimes.ort.processor.flash_attention import attention_setting
 from edgespec_runtimes.ort.providers import CPU_TITLE, find_provider
 
 __all__ = ["Machine", "machine_of"]

@@ -27,7 +27,7 @@ from edgespec.device.device import Device
 from edgespec.pair.opening.invariance_cache import measured_invariance
 from edgespec.pair.opening.runtime import machine_of, open_model
 from edgespec_runtimes.invariance import SHORT, measure_row_invariance
-from edgespec_runtimes.ort.flash_attention import SWITCH
+from edgespec_runtimes.ort.processor.flash_attention import SWITCH
 
 DEVICE = Device(threads=1)
 MAX_NEW_TOKENS = 12

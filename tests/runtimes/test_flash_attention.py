@@ -15,7 +15,7 @@ import pytest
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.pair.opening.runtime import machine_of, open_model
-from edgespec_runtimes.ort.flash_attention import SWITCH
+from edgespec_runtimes.ort.processor.flash_attention import SWITCH
 
 ARM64 = ["aarch64", "arm64", "ARM64"]
 

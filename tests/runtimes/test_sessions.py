@@ -13,8 +13,8 @@ import pytest
 from edgespec.device.device import HERE, Device
 from edgespec.errors import EdgespecError
 from edgespec_runtimes import machine
-from edgespec_runtimes.ort import huge_pages
-from edgespec_runtimes.ort.huge_pages import HUGE_PAGE, on_huge_pages
+from edgespec_runtimes.ort.processor import huge_pages
+from edgespec_runtimes.ort.processor.huge_pages import HUGE_PAGE, on_huge_pages
 from edgespec_runtimes.ort.session import open_session
 
 

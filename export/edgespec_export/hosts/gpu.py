@@ -13,7 +13,7 @@ from edgespec_export.components.blocks.gated_delta import GatedDelta
 from edgespec_export.components.blocks.short_convolution import ShortConvolution
 from edgespec_export.components.number_format import FullPrecision, NumberFormat
 from edgespec_export.families import Family
-from edgespec_export.quantization.half_products import HalfProducts
+from edgespec_export.quantization.half import HalfProducts
 
 __all__ = ["CAPACITY", "GPU_FORMATS", "check_family", "check_formats", "with_limited_capacity"]
 

@@ -1,4 +1,4 @@
-"""Weights in 16 bits, activations in float32."""
+"""Weights in 16 bits, activations in float32; on devices, products in 16 bits as well."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.onnx_graph.functions import Function
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.onnx_graph.row_stream import RowStream
+from edgespec_export.operators.half_ops import FLOAT16_MATMUL
 from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
-__all__ = ["Half"]
+__all__ = ["Half", "HalfProducts"]
 
 
 class Half(NumberFormat):
@@ -58,3 +59,17 @@ class Half(NumberFormat):
                     beyond = f"tensor {name!r} has numbers beyond {self._dtype}; use bf16"
                     raise EdgespecError(beyond)
                 yield narrow
+
+
+class HalfProducts(Half):
+    """float16. Rows are rounded before each product and its result comes in float16; the residual
+    stream, norms, attention and logits are float32. A number beyond 65 504 becomes infinite."""
+
+    def __init__(self) -> None:
+        super().__init__(np.float16, FLOAT16_MATMUL)
+
+    def linear(self, g: Graph, x: ir.Value, linear: Linear) -> Sequence[ir.Value]:
+        rows = g.op.Cast(x, to=ir.DataType.FLOAT16)
+        y = g.op.Gemm(rows, self._stored(g, linear.weights), transB=1)
+        wide = g.op.Cast(y, to=ir.DataType.FLOAT)
+        return split_outputs(g, add_biases(g, wide, linear), linear)

@@ -11,8 +11,8 @@ import onnxruntime as ort
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH, installed_kernels, release
 from edgespec.errors import EdgespecError, one_line
-from edgespec_runtimes.ort.flash_attention import row_invariant_attention
-from edgespec_runtimes.ort.huge_pages import on_huge_pages
+from edgespec_runtimes.ort.processor.flash_attention import row_invariant_attention
+from edgespec_runtimes.ort.processor.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
 from edgespec_runtimes.ort.providing.contexts import Context, open_with_context
 from edgespec_runtimes.ort.providing.placement import profile_prefix

@@ -1,0 +1,1 @@
+"""The processor's own provider: its attention, and its memory."""
