@@ -12,11 +12,10 @@ from edgespec_export.checkpoint.gguf.architectures.architecture import Architect
 from edgespec_export.checkpoint.gguf.architectures.gguf_experts import GPT_OSS, LFM2MOE, QWEN3MOE
 from edgespec_export.checkpoint.gguf.architectures.gguf_gemma import GEMMA, GEMMA2, GEMMA3
 from edgespec_export.checkpoint.gguf.architectures.gguf_gemma4 import GEMMA4
-from edgespec_export.checkpoint.gguf.architectures.gguf_gpt2 import GPT2
 from edgespec_export.checkpoint.gguf.architectures.gguf_granite import GRANITE, GRANITE_HYBRID
-from edgespec_export.checkpoint.gguf.architectures.gguf_hunyuan import HUNYUAN_DENSE
 from edgespec_export.checkpoint.gguf.architectures.gguf_layer_normed import (
     BLOOM,
+    GPT2,
     GPT_NEOX,
     PHI2,
     STABLELM,
@@ -28,6 +27,7 @@ from edgespec_export.checkpoint.gguf.architectures.gguf_llama_relatives import (
     CHATGLM,
     ERNIE4_5,
     GLM4,
+    HUNYUAN_DENSE,
     MISTRAL3,
     SEED_OSS,
     SMOLLM3,

@@ -1,7 +1,8 @@
-"""Decoders with layer norms: StableLM 2, Phi-1 to Phi-2, GPT-NeoX, BLOOM.
+"""Decoders with layer norms: StableLM 2, Phi-1 to Phi-2, GPT-NeoX, BLOOM, GPT-2.
 
 The converter stores the queries of all heads before the keys and the values, where GPT-NeoX and
-BLOOM have those of each head together, and the norms of StableLM's heads as one matrix.
+BLOOM have those of each head together, and the norms of StableLM's heads as one matrix. GPT-2's
+checkpoints have transposed matrices (`Conv1D`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from edgespec_export.checkpoint.gguf.gguf_values import count, has_bias, number,
 from edgespec_export.checkpoint.json_file import JsonObject
 from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
 
-__all__ = ["BLOOM", "GPT_NEOX", "PHI2", "STABLELM"]
+__all__ = ["BLOOM", "GPT2", "GPT_NEOX", "PHI2", "STABLELM"]
 
 _EPSILON, _PARALLEL = "layer_norm_epsilon", "use_parallel_residual"
 _QKV = ("attn_q", "attn_k", "attn_v")
@@ -78,6 +79,23 @@ def _bloom(header: GgufHeader) -> JsonObject:
         "n_layer": count(header, "bloom.block_count"),
         "seq_length": count(header, "bloom.context_length"),
         "layer_norm_epsilon": number(header, f"bloom.attention.{_EPSILON}"),
+        "tie_word_embeddings": "output.weight" not in header.tensors,
+        "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
+        "vocab_size": vocab_size(header),
+    }
+
+
+def _gpt2(header: GgufHeader) -> JsonObject:
+    return {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "activation_function": "gelu_new",
+        "n_embd": count(header, "gpt2.embedding_length"),
+        "n_head": count(header, "gpt2.attention.head_count"),
+        "n_inner": count(header, "gpt2.feed_forward_length"),
+        "n_layer": count(header, "gpt2.block_count"),
+        "n_positions": count(header, "gpt2.context_length"),
+        "layer_norm_epsilon": number(header, "gpt2.attention.layer_norm_epsilon"),
         "tie_word_embeddings": "output.weight" not in header.tensors,
         "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
         "vocab_size": vocab_size(header),
@@ -219,4 +237,30 @@ BLOOM = replace(
         "token_embd_norm.weight": "transformer.word_embeddings_layernorm.weight",
     },
     of_config=frozenset(),
+)
+GPT2 = Architecture(
+    name="gpt2",
+    model_types=("gpt2",),
+    config=_gpt2,
+    stacks={"blk": "transformer.h.{}"},
+    parts={
+        "blk": {
+            "attn_norm": "ln_1",
+            "attn_output": "attn.c_proj",
+            "attn_qkv": "attn.c_attn",
+            "ffn_down": "mlp.c_proj",
+            "ffn_norm": "ln_2",
+            "ffn_up": "mlp.c_fc",
+        }
+    },
+    outside={
+        "output.weight": "lm_head.weight",
+        "output_norm.bias": "transformer.ln_f.bias",
+        "output_norm.weight": "transformer.ln_f.weight",
+        "position_embd.weight": "transformer.wpe.weight",
+        "token_embd.weight": "transformer.wte.weight",
+    },
+    keys=frozenset({"attention.layer_norm_epsilon"}),
+    of_config=frozenset(),
+    transposed=(".c_attn.weight", ".c_proj.weight", ".c_fc.weight"),
 )

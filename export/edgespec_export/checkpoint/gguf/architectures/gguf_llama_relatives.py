@@ -1,4 +1,4 @@
-"""Relatives of Llama: SmolLM3, Seed-OSS, ERNIE 4.5, AFM, Ministral 3, GLM-Edge.
+"""Relatives of Llama: SmolLM3, Seed-OSS, ERNIE 4.5, AFM, Ministral 3, GLM-Edge, Hunyuan.
 
 What a file does not state is what llama.cpp takes for its architecture.
 """
@@ -16,7 +16,16 @@ from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_values import count, has_bias, number
 from edgespec_export.checkpoint.json_file import JsonObject
 
-__all__ = ["ARCEE", "CHATGLM", "ERNIE4_5", "GLM4", "MISTRAL3", "SEED_OSS", "SMOLLM3"]
+__all__ = [
+    "ARCEE",
+    "CHATGLM",
+    "ERNIE4_5",
+    "GLM4",
+    "HUNYUAN_DENSE",
+    "MISTRAL3",
+    "SEED_OSS",
+    "SMOLLM3",
+]
 
 _QKV = ("attn_q", "attn_k", "attn_v")
 _LAYERS_PER_STILL_ONE = 4  # SmolLM3: every fourth layer has no rotary positions
@@ -82,6 +91,12 @@ def _of_glm(header: GgufHeader, arch: str, hugging_face: str) -> JsonObject:
     return {**config, "partial_rotary_factor": rotated / size}
 
 
+def _hunyuan(header: GgufHeader) -> JsonObject:
+    """The file's rotary base is already raised by the config's "alpha"."""
+    config = decoder_config(header, "hunyuan-dense", "HunYuanDenseV1ForCausalLM")
+    return {**config, "model_type": "hunyuan_v1_dense"}
+
+
 SMOLLM3 = decoder("smollm3", _smollm3, "smollm3", reorders_heads=True)
 SEED_OSS = decoder(
     "seed_oss",
@@ -104,5 +119,15 @@ GLM4 = decoder(
         "ffn_up": "mlp.gate_up_proj",
         "post_attention_norm": "post_self_attn_layernorm",
         "post_ffw_norm": "post_mlp_layernorm",
+    },
+)
+HUNYUAN_DENSE = decoder(
+    "hunyuan-dense",
+    _hunyuan,
+    "hunyuan_v1_dense",
+    layer={
+        **LAYER,
+        "attn_q_norm": "self_attn.query_layernorm",
+        "attn_k_norm": "self_attn.key_layernorm",
     },
 )
