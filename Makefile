@@ -9,6 +9,7 @@
 # make demo-web   a page that translates and chats in the browser; needs npm
 # make test-web   does the page, do Chromium and Firefox give Python's texts? Installs both on Debian
 # make test-providers are pairs exact on WebGPU? Over a software Vulkan; needs Debian's chromium
+# make test-npu   do pairs speculate on Qualcomm's NPU? Emulated; x86-64, glibc 2.35
 # make test-arm64 does both pairs speculate on ARM64? Emulated; needs Debian 12 and qemu-user-static
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native native-sanitize demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers
+.PHONY: native native-sanitize demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-npu
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -209,6 +210,20 @@ demo-web: examples/web/dist/index.html build/web/pairs.json
 test-web: examples/web/dist/index.html build/web/expected.json
 	scripts/web/install_browsers
 	cd runtimes/js && npm run test:web
+
+build/npu/environment: scripts/npu/setup
+	scripts/npu/setup $@
+	touch $@
+
+build/npu/en-de/edgespec.json: .venv/export
+	$(BIN)/edgespec export models/en-de-target models/en-de-draft --for npu --capacity 64 --no-measure -o build/npu/en-de --force
+
+build/npu/tiny/edgespec.json: .venv/export scripts/npu/export_tiny.py
+	$(BIN)/python scripts/npu/export_tiny.py build/npu/tiny
+
+test-npu: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json
+	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_pair.py build/npu/tiny --tokens 4 --samples 800
+	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_pair.py build/npu/en-de --tokens 8 --both
 
 lint: .venv/test runtimes/js/node_modules
 	$(BIN)/ruff check .
