@@ -69,6 +69,8 @@ class Drafting:
         exact: the target is row-invariant on this machine.
         allow_inexact: let it verify even if it is not.
         stores: texts in which lookup searches, in addition to the prompt and the text so far.
+        exported: the numbers of drafted tokens that the target's graphs verify in one call, where
+            their shapes are fixed; empty where any number is.
 
     Attributes:
         draft, vocabulary, costs, exact: the arguments.
@@ -87,6 +89,7 @@ class Drafting:
         exact: bool,
         allow_inexact: bool,
         stores: Sequence[Store] = (),
+        exported: Sequence[int] = (),
     ) -> None:
         self._target = target
         self.draft = draft
@@ -98,6 +101,7 @@ class Drafting:
         self._may_speculate = exact or allow_inexact
         self._tuned = tuned
         self._stores = stores
+        self._exported = exported
 
     def with_models(self, target: Model, draft: Model | None, clock: CostClock) -> Drafting:
         """The same with the caches of another text; without a draft, prompt lookup drafts."""
@@ -127,6 +131,12 @@ class Drafting:
         kind = self._kind(draft, gamma)
         if gamma is None:
             gamma = self._tuned.gamma if self._tuned and draft is True else "auto"
+        if self._exported and gamma != "auto" and gamma_number(gamma) > max(self._exported):
+            raise UsageError(
+                f"gamma is {gamma_number(gamma)}, and the pair was exported for "
+                f"{', '.join(map(str, self._exported))}; take one of these, or export it again "
+                f"with --gamma {gamma_number(gamma)}"
+            )
         name = _rule_name(rule, kind, greedy)
         return DraftChoice(kind, gamma, name, self.exact and (greedy or name == "coupled"))
 

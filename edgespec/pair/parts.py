@@ -89,6 +89,7 @@ class PairParts:
     def drafting(self) -> Drafting:
         """What drafts are made from for the caches of these models."""
         stores: Sequence[Store] = [s for s in (self.corpus, self.remembered) if s is not None]
+        static = self.manifest.target.variants[self.formats[0]].static
         return Drafting(
             self.target,
             self.draft,
@@ -98,6 +99,7 @@ class PairParts:
             exact=self.exact,
             allow_inexact=self.allow_inexact,
             stores=stores,
+            exported=[rows - 1 for rows in static.rows] if static else (),
         )
 
     def seconds(self) -> tuple[float, float]:
