@@ -120,8 +120,9 @@ def texts(
 ) -> Iterator[tuple[str, Row]]:
     """Yields a way of drafting with its speed; the first is without a draft."""
     chat = is_chat(folder)
+    has_draft = read_manifest(folder).draft is not None
     plain: list[list[int]] = []
-    for draft_provider in dict.fromkeys((device.provider, CPU)):
+    for draft_provider in dict.fromkeys((device.provider, CPU) if has_draft else (CPU,)):
         pair = edgespec.load(
             folder,
             threads=device.threads,
@@ -130,10 +131,12 @@ def texts(
             draft_provider=draft_provider,
             allow_inexact=True,
         )
+        drafter = f"draft on {draft_provider}" if has_draft else "lookup"
+        kind = "model" if has_draft else "lookup"
         ways: dict[str, Row] = {
             "no draft": {"draft": False},
-            f"draft on {draft_provider}, γ 4": {"draft": "model", "gamma": 4},
-            f"draft on {draft_provider}, γ auto": {"draft": "model"},
+            f"{drafter}, γ 4": {"draft": kind, "gamma": 4},
+            f"{drafter}, γ auto": {"draft": kind},
         }
         if plain:
             del ways["no draft"]

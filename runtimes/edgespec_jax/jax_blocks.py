@@ -29,14 +29,14 @@ __all__ = [
     "empty_cache",
     "heads_of",
     "linear",
+    "outputs_first",
     "product",
     "rms_norm",
 ]
 
-# Tensors by their names in the checkpoint. A matrix that multiplies is [in, out], the transpose of
-# the stored one: otherwise XLA's CPU backend transposes it in every call of several positions.
+# Tensors by their names in the checkpoint, a matrix that multiplies as `linear` takes it.
 Params = dict[str, Array]
-HEAD = "lm_head.weight"  # always present: the transposed embedding where the checkpoint has no head
+HEAD = "lm_head.weight"  # always present: the embedding where the checkpoint has no head
 HIDDEN = -1e30  # added to the score of a position that must not be attended to
 
 # By the names in config.json; each maps an array to one of the same shape.
@@ -113,9 +113,19 @@ def product(equation: str, x: Array, y: Array) -> Array:
     return jnp.einsum(equation, x, y, precision=exact, preferred_element_type=jnp.float32)
 
 
+def outputs_first() -> bool:
+    """Whether a matrix that multiplies is [out, in], as checkpoints have it, or [in, out].
+
+    XLA's CPU backend transposes [out, in] at every call of several positions. Its GPU backend
+    writes all products of a small [in, out] to memory at every call of one position.
+    """
+    return jax.default_backend() != "cpu"
+
+
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """x · W (+ b) for a matrix [in, out]: [m, out]."""
-    out = product("mi,io->mo", x, weight).astype(x.dtype)
+    """x · W (+ b) for a matrix with the axes that `outputs_first` says: [m, out]."""
+    equation = "mi,oi->mo" if outputs_first() else "mi,io->mo"
+    out = product(equation, x, weight).astype(x.dtype)
     return out if bias is None else out + bias
 
 

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from jax.typing import DTypeLike
 
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_jax.jax_blocks import ACTIVATIONS, HEAD, Network, Params
+from edgespec_jax.jax_blocks import ACTIVATIONS, HEAD, Network, Params, outputs_first
 from edgespec_jax.jax_config import LLAMA_TYPES, T5_TYPES, LlamaConfig, T5Config
 from edgespec_jax.jax_llama import JaxLlama
 from edgespec_jax.jax_t5 import JaxT5
 from jax import Array
 
-__all__ = ["DTYPES", "JaxCheckpoint", "JaxModel", "load_jax_model"]
+__all__ = ["DTYPES", "LOOKUP_TABLES", "JaxCheckpoint", "JaxModel", "load_jax_model"]
 
 LOOKUP_TABLES = ("embed_tokens.weight", "shared.weight", "relative_attention_bias.weight")
 DTYPES: dict[str, DTypeLike] = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
@@ -79,7 +79,8 @@ def load_jax_model(checkpoint: JaxCheckpoint, number_format: str = "fp32") -> Ja
     params = {name: _parameter(name, checkpoint.tensor(name), dtype) for name in names}
     _fuse(params, network.fusions)
     if HEAD not in params:  # the head is the embedding
-        params[HEAD] = params[network.embedding].T
+        table = params[network.embedding]
+        params[HEAD] = table if outputs_first() else table.T
     return JaxModel(network, params, checkpoint.eos_token_ids)
 
 
@@ -111,13 +112,15 @@ def _fuse(params: Params, fusions: Mapping[str, tuple[str, ...]]) -> None:
             if name.endswith(f".{parts[0]}.weight"):
                 block = name.removesuffix(f"{parts[0]}.weight")
                 matrices = [params.pop(f"{block}{part}.weight") for part in parts]
-                params[f"{block}{fused}.weight"] = jnp.concatenate(matrices, axis=1)
+                axis = 0 if outputs_first() else 1
+                params[f"{block}{fused}.weight"] = jnp.concatenate(matrices, axis)
 
 
 def _parameter(name: str, tensor: npt.NDArray[np.generic], dtype: DTypeLike) -> Array:
-    """A tensor as `jax_blocks.Params` has it: a matrix that multiplies is transposed.
+    """A tensor as `jax_blocks.Params` has it.
 
     It is a copy on the device, because the file may be unmapped.
     """
     multiplies = tensor.ndim == 2 and not name.endswith(LOOKUP_TABLES)
-    return jnp.array(np.transpose(tensor) if multiplies else tensor, dtype)
+    swapped = multiplies and not outputs_first()
+    return jnp.array(np.transpose(tensor) if swapped else tensor, dtype)

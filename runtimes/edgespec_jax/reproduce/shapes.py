@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 import jax
-from edgespec_jax.jax_blocks import HEAD
+from edgespec_jax.jax_blocks import HEAD, outputs_first
 from edgespec_jax.jax_config import T5Config
 from edgespec_jax.jax_t5 import JaxT5
-from edgespec_jax.jax_weights import JaxModel
+from edgespec_jax.jax_weights import LOOKUP_TABLES, JaxModel
+from jax import Array
 
 __all__ = ["SIZES", "config_of", "random_t5"]
 
@@ -46,19 +48,22 @@ def config_of(size: str, divisor: int = 1) -> dict[str, Any]:
 def random_t5(config: dict[str, Any], dtype: DTypeLike, seed: int = 0) -> JaxModel:
     """A T5 whose weights are drawn on the device one by one, so XXL needs 22 GB and no more."""
     key = jax.random.key(seed)
-    draw = jax.jit(
-        lambda key, shape: jax.random.normal(key, shape, dtype) * shape[0] ** -0.5,
-        static_argnums=1,
-    )
-    params = {
-        name: jnp.ones(size, dtype) if len(size) == 1 else draw(jax.random.fold_in(key, i), size)
-        for i, (name, size) in enumerate(_tensors(config))
-    }
+
+    @partial(jax.jit, static_argnums=(1, 2))
+    def draw(key: Array, shape: tuple[int, ...], scale: float) -> Array:
+        return jax.random.normal(key, shape, dtype) * scale
+
+    params = {}
+    for number, (name, shape) in enumerate(_tensors(config)):
+        swapped = outputs_first() and not name.endswith(LOOKUP_TABLES)
+        axes = shape[::-1] if swapped else shape
+        drawn = draw(jax.random.fold_in(key, number), axes, shape[0] ** -0.5)
+        params[name] = jnp.ones(shape, dtype) if len(shape) == 1 else drawn
     return JaxModel(JaxT5(T5Config.from_values(config)), params, ())
 
 
 def _tensors(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The tensors of a v1.1 model, with the names and shapes that `JaxT5` has, fused."""
+    """The tensors of a v1.1 model, with the names that `JaxT5` has; matrices are [in, out]."""
     width, feed_forward = config["d_model"], config["d_ff"]
     rows = config["num_heads"] * config["d_kv"]
     yield "shared.weight", (config["vocab_size"], width)
