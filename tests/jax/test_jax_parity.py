@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 blocks = pytest.importorskip("edgespec_jax.jax_blocks")
 checkpoints = pytest.importorskip("edgespec_jax.jax_checkpoint")
+jax_t5 = pytest.importorskip("edgespec_jax.jax_t5")
 weights = pytest.importorskip("edgespec_jax.jax_weights")
 
 TOLERANCE = 1e-4
@@ -148,3 +149,31 @@ def test_a_decoder_only_pair_speculates_the_greedy_text_of_its_target(tiny_check
         assert text.tokens == plain.generate(prompt).tokens
         assert len(text.rounds) < len(text.tokens) == 24
     assert plain.traces == fast.traces == 1
+
+
+def test_the_layout_for_accelerators_computes_the_same(tmp_path, monkeypatch):
+    """There matrices are [out, in], and one row of a wide T5 is computed as two."""
+    write_t5(tmp_path, gated=True)
+    usual = load(tmp_path)
+    expected = logits_of_calls(usual)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax_t5, "PAIRED_WIDTH", 1)
+    other = load(tmp_path)
+    assert usual.params[blocks.HEAD].shape == other.params[blocks.HEAD].shape[::-1]
+    for row, wanted in zip(logits_of_calls(other), expected, strict=True):
+        assert row.shape == wanted.shape
+        assert np.abs(row - wanted).max() < TOLERANCE
+
+
+def logits_of_calls(model):
+    """Of two calls of one position and one of two, which overwrites what may follow them."""
+    prefill, decode = jax.jit(model.network.prefill), jax.jit(model.network.decode)
+    cache = blocks.empty_cache(model.network, 8, jnp.float32)
+    prompt = jnp.array([3, 4, 5], jnp.int32)
+    context, cache, _, base = prefill(model.params, cache, prompt, jnp.int32(3))
+    found = []
+    for at, tokens in enumerate([[6], [7], [8, 9]]):
+        ids = jnp.array(tokens, jnp.int32)
+        logits, cache = decode(model.params, context, cache, ids, base + at)
+        found.append(np.asarray(logits))
+    return found
