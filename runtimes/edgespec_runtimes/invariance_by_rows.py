@@ -2,7 +2,8 @@
 of a call: which numbers of rows give the bits of the longest call?
 
 A device may have other kernels for few rows. The smallest number is sought from which on all agree;
-shorter calls are then padded to it.
+shorter calls are then padded to it. That may be the longest call: then all calls have one size. On
+a GPU that costs little: 17 rows took 1.06 to 1.18 of the time of one on an H200.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ __all__ = ["measure_by_rows"]
 
 STARTS = (20,)  # cached positions before a sequence
 CALLS = len(STARTS) * (MAX_ROWS + 2) + len(ROUNDS)  # that are made, about
-MOST_PADDED = 9  # rows that a call of one position may be padded to
 SAY_EVERY = 10.0  # seconds
 
 logger = logging.getLogger("edgespec")
@@ -86,12 +86,11 @@ def measure_by_rows(model: Model, machine: Machine) -> RowInvariance:
             progress.call()
     fewest = next(rows for rows in range(1, MAX_ROWS + 1) if equal[rows - 1 :].all())
     _say_which_differ(equal, differences)
-    agree = fewest <= MOST_PADDED
-    if agree:  # what a call rejects must leave no trace
-        model.rewind(start)
-        walk = [MeasuredCall(kept, max(rejected, fewest - kept)) for kept, rejected in ROUNDS]
-        walk = [MeasuredCall(kept, min(rest, MAX_ROWS - kept)) for kept, rest in walk]
-        agree = np.array_equal(scored_in_calls(model, sequence, walk, generator), expected)
+    # What a call rejects must leave no trace.
+    model.rewind(start)
+    walk = [MeasuredCall(kept, max(rejected, fewest - kept)) for kept, rejected in ROUNDS]
+    walk = [MeasuredCall(kept, min(rest, MAX_ROWS - kept)) for kept, rest in walk]
+    agree = np.array_equal(scored_in_calls(model, sequence, walk, generator), expected)
     return RowInvariance(
         is_row_invariant=agree,
         min_rows=fewest if agree else min(fewest, 2),

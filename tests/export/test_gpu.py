@@ -88,6 +88,17 @@ def test_it_computes_what_the_usual_export_computes(exported, kind, target_forma
     assert np.ptp(usual) > 0
 
 
+def test_its_buffers_have_one_size_whatever_calls_are_padded_to(exported):
+    """A device chooses kernels by it: row invariance is measured with the buffers that are used."""
+    folder = exported("llama")
+    target = read_manifest(folder).target
+    sizes = set()
+    for rows in (1, 2, graph_io.MAX_ROWS):
+        model = open_model(folder, target, "fp32", capacity=64, min_rows=rows)
+        sizes |= {array.shape[2] for array in model.cache.values()}
+    assert sizes == {64 + graph_io.MAX_ROWS - 1 + graph_io.SPARE_POSITIONS}
+
+
 @pytest.mark.parametrize("kind", ["llama", "t5"])
 def test_its_texts_with_a_draft_are_those_without(exported, kind):
     pair = edgespec.load(exported(kind), threads=1)

@@ -133,7 +133,12 @@ class OrtModel(CachedSequence):
         with memory_errors(self.capacity):
             if variant.static is not None:
                 return StaticDecoder(self.graph, folder, self._exported, variant, self._device)
-            positions = self.capacity + self._min_rows - 1 + graph_io.SPARE_POSITIONS
+            # Attention of a graph for a GPU reads whole buffers, whose size chooses kernels there:
+            # it is the same whatever calls are padded to, as row invariance was measured.
+            padded = self._min_rows
+            if graph_io.KEY_POSITIONS in self.graph.inputs:
+                padded = graph_io.MAX_ROWS
+            positions = self.capacity + padded - 1 + graph_io.SPARE_POSITIONS
             return OrtDecoder(self.graph, self._exported, self._variant, positions)
 
     def _feature_memory(
