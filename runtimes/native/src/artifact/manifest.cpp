@@ -94,13 +94,12 @@ Exported model_of(const Json& data) {
 }
 
 Manifest manifest_of(const Json& data, const std::filesystem::path& folder) {
-  const std::string host = optional_of<std::string>(data, "host").value_or("");
-  if (!host.empty() && host != "web" && host != "gpu") {
-    throw std::runtime_error("host is " + shown(std::string_view(host)));
-  }
-  Manifest manifest{folder,       data.at("eos_token_ids").get<Tokens>(),
-                    host,         model_of(data.at("target")),
-                    std::nullopt, {}};
+  Manifest manifest{.folder = folder,
+                    .eos_token_ids = data.at("eos_token_ids").get<Tokens>(),
+                    .host = optional_of<std::string>(data, "host").value_or(""),
+                    .target = model_of(data.at("target")),
+                    .draft = std::nullopt,
+                    .files = {}};
   if (!data.at("draft").is_null()) manifest.draft = model_of(data.at("draft"));
   for (const auto& [name, file] : data.at("files").items()) {
     manifest.files[name] = {file.at("bytes").get<uint64_t>(), file.at("sha256").get<std::string>()};

@@ -68,7 +68,7 @@ struct Exported {
 struct Manifest {
   std::filesystem::path folder;
   Tokens eos_token_ids;
-  std::string host;  // what the graphs were made for: "web" or "gpu"; empty for any machine
+  std::string host;  // what the graphs were made for, such as "web"; empty for any machine
   Exported target;
   std::optional<Exported> draft;
   std::map<std::string, FileRecord> files;

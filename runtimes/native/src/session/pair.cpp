@@ -29,9 +29,9 @@ Manifest runnable(Manifest manifest) {
     throw UsageError(folder + " " + what + ", which libedgespec does not run; use Python");
   };
   if (manifest.target.family == "whisper") refuse("is a speech model (whisper)");
-  if (manifest.host == "gpu") {
-    throw UsageError(folder +
-                     " was exported with --for 'gpu'; export it without, or with --for web");
+  if (!manifest.host.empty() && manifest.host != "web") {
+    throw UsageError(folder + " was exported with --for " + shown(std::string_view(manifest.host)) +
+                     "; export it without, or with --for web");
   }
   for (const Exported* model : {&manifest.target, manifest.draft ? &*manifest.draft : nullptr}) {
     if (model != nullptr && model->is_recurrent) {
