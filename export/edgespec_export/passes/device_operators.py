@@ -7,7 +7,7 @@ states opset 21. Nothing changes but rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 import onnx
 import onnx_ir as ir
@@ -32,14 +32,7 @@ def device_operators(model: ir.Model, label: str) -> None:
         EdgespecError: it has an operator that has no such form.
     """
     inline_functions(model)
-    for node in tuple(model.graph):
-        rewritten = REWRITTEN.get(node.op_type)
-        if rewritten is not None:
-            tape = ir.tape.Tape()
-            result = rewritten(tape, node)
-            ir.convenience.replace_nodes_and_values(
-                model.graph, node, [node], tape.nodes, list(node.outputs), [result]
-            )
+    _rewrite(model.graph)
     common.CommonSubexpressionEliminationPass()(model)
     common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     model.graph.opset_imports.clear()
@@ -51,6 +44,29 @@ def device_operators(model: ir.Model, label: str) -> None:
             f"{label} has operators that no graph for a device has: {', '.join(newer)}; export it "
             "without --for"
         )
+
+
+def _rewrite(graph: ir.Graph) -> None:
+    """Rewrites a graph and those inside it: the bodies of loops and branches."""
+    for node in tuple(graph):
+        for inside in _graphs_in(node):
+            _rewrite(inside)
+        rewritten = REWRITTEN.get(node.op_type)
+        if rewritten is not None:
+            tape = ir.tape.Tape()
+            result = rewritten(tape, node)
+            made = (value for new in tape.nodes for value in new.outputs)
+            for number, value in enumerate(made):  # graphs inside others share their names
+                value.name = f"{node.outputs[0].name}.{number}"
+            ir.convenience.replace_nodes_and_values(
+                graph, node, [node], tape.nodes, list(node.outputs), [result]
+            )
+
+
+def _graphs_in(node: ir.Node) -> Iterator[ir.Graph]:
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
 
 
 def _rms_norm(tape: ir.tape.Tape, node: ir.Node) -> ir.Value:
@@ -86,13 +102,12 @@ REWRITTEN: dict[str, Callable[[ir.tape.Tape, ir.Node], ir.Value]] = {
 }
 
 
-def _newer(nodes: Collection[ir.Node] | ir.Graph) -> Iterator[str]:
+def _newer(graph: ir.Graph) -> Iterator[str]:
     """Operators that opset 21 lacks, or that are no standard ones."""
-    for node in nodes:
+    for node in graph:
         try:
             onnx.defs.get_schema(node.op_type, OPSET, node.domain)
         except onnx.defs.SchemaError:
             yield node.op_type
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                yield from _newer(attribute.as_graph())
+        for inside in _graphs_in(node):
+            yield from _newer(inside)
