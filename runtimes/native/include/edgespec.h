@@ -79,7 +79,7 @@ typedef struct edgespec_bias {
   double bias;
 } edgespec_bias;
 
-/* How a text is made; docs/reference/python.md says more about each option. */
+/* How a text is made; docs/reference/api.md says more about each option. */
 typedef struct edgespec_options {
   size_t size; /* of this structure */
   /* Sampling. */
