@@ -26,6 +26,7 @@ __all__ = [
     "CHECK",
     "LONG",
     "MEASURED_CAPACITY",
+    "POSITIONS_AFTER_START",
     "ROUNDS",
     "SHORT",
     "CallPlan",
@@ -195,12 +196,13 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
 def passages(model: Model, starts: Sequence[int], rows: int = MAX_ROWS) -> Iterator[Passage]:
     """For each start that fits, a sequence of `rows` tokens whose logits are those of one call. The
     model's cache ends at the start."""
-    starts = [start for start in starts if start + POSITIONS_AFTER_START <= model.capacity]
-    if not starts:
+    least = min(starts) + POSITIONS_AFTER_START
+    if model.capacity < least:
         raise EdgespecError(
-            f"the cache holds {model.capacity} positions; row-invariance needs "
-            f"{STARTS[0] + POSITIONS_AFTER_START} to be measured"
+            f"the cache holds {model.capacity} positions; row-invariance needs {least} to be "
+            "measured"
         )
+    starts = [start for start in starts if start + POSITIONS_AFTER_START <= model.capacity]
     generator = np.random.default_rng(0)
     for start in starts:
         prompt = _random_tokens(generator, model, start + 1)

@@ -20,6 +20,7 @@ from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.core.model import Model
 from edgespec_runtimes.invariance import (
+    POSITIONS_AFTER_START,
     ROUNDS,
     MeasuredCall,
     passages,
@@ -29,8 +30,8 @@ from edgespec_runtimes.machine import Machine
 
 __all__ = ["measure_by_rows"]
 
-STARTS = (20,)  # cached positions before a sequence
-CALLS = len(STARTS) * (MAX_ROWS + 2) + len(ROUNDS)  # that are made, about
+STARTS = (20, 1)  # cached positions before a sequence: the first that fits
+CALLS = MAX_ROWS + 2 + len(ROUNDS)  # that are made, about
 SAY_EVERY = 10.0  # seconds
 
 logger = logging.getLogger("edgespec")
@@ -73,7 +74,8 @@ def measure_by_rows(model: Model, machine: Machine) -> RowInvariance:
     sequence: Sequence[int] = ()
     expected: npt.NDArray[np.float32] = np.empty(0, np.float32)
     start = 0
-    for passage in passages(model, STARTS):
+    fitting = [at for at in STARTS if at + POSITIONS_AFTER_START <= model.capacity]
+    for passage in passages(model, fitting[:1] or STARTS[-1:]):
         start, sequence, expected = model.length, passage.sequence, passage.logits
         digest.update(expected.tobytes())
         progress.call()

@@ -60,6 +60,17 @@ def test_it_makes_few_calls():
     assert len(calls) <= CALLS <= 44
 
 
+@pytest.mark.parametrize("capacity", [35, 53, 54])
+def test_a_small_cache_is_measured_from_its_beginning(capacity):
+    assert measured(Scorer(capacity=capacity)).is_row_invariant
+    assert not measured(Scorer(lambda row: row.index % 3 == 2, capacity)).is_row_invariant
+
+
+def test_a_cache_too_small_to_measure_is_an_error():
+    with pytest.raises(EdgespecError, match="holds 34 positions; row-invariance needs 35"):
+        measured(Scorer(capacity=34))
+
+
 def test_logits_that_are_no_numbers_are_an_error():
     model = Scorer()
     model.score = lambda tokens: np.full((len(tokens), 8), np.inf, np.float32)
