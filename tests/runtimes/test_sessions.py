@@ -113,6 +113,24 @@ def test_an_onnxruntime_that_lacks_operators_is_named(version, monkeypatch):
         open_session(Path("decoder.onnx"), HERE)
 
 
+def test_cuda_multiplies_fp32_in_fp32(monkeypatch):
+    """Its own default is TF32, with 10 bits."""
+    seen = []
+
+    class Session:
+        def __init__(self, _, options, providers, **__):
+            seen.extend(providers)
+
+        def get_providers(self):
+            return ["CUDAExecutionProvider"]
+
+    titles = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(ort, "get_available_providers", lambda: titles)
+    monkeypatch.setattr(ort, "InferenceSession", Session)
+    open_session(Path("decoder.onnx"), Device(1, "cuda"))
+    assert seen == [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
+
+
 X86 = (
     "processor : 0\nmodel name : AMD EPYC\nmodel : 2\nflags : avx2 {}\n\nprocessor : 1\nmodel : 9\n"
 )
