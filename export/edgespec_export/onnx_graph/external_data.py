@@ -211,7 +211,7 @@ class WeightFile:
 def _packed(numbers: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Numbers of 4 bits, two in a byte, the first in its lower half: those of a whole tensor."""
     numbers = np.concatenate([numbers, np.zeros(len(numbers) % 2, np.uint8)])
-    packed: npt.NDArray[np.uint8] = (numbers[::2] & 15) | (numbers[1::2] << np.uint8(4))
+    packed: npt.NDArray[np.uint8] = (numbers[::2] & np.uint8(15)) | (numbers[1::2] << np.uint8(4))
     return packed
 
 

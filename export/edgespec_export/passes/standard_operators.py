@@ -16,10 +16,11 @@ from edgespec.errors import EdgespecError
 __all__ = ["OPSET", "TAKEN", "to_standard_operators"]
 
 OPSET, IR_VERSION = 21, 10
+LEAST = 1e-4  # that a row is divided by: a row of zeros stays one
 TAKEN = frozenset(
-    "Add Cast Concat DequantizeLinear Div Exp Gather Gelu Gemm Identity LayerNormalization MatMul"
-    " Max Min Mul Pow QuantizeLinear ReduceMean Relu Reshape Shape Sigmoid Slice Softmax Split Sqrt"
-    " Sub Tanh Transpose Unsqueeze Where".split()
+    "Abs Add Cast Concat DequantizeLinear Div Exp Gather Gelu Gemm Identity LayerNormalization"
+    " MatMul Max Min Mul Pow QuantizeLinear ReduceMax ReduceMean Relu Reshape Shape Sigmoid Slice"
+    " Softmax Split Sqrt Sub Tanh Transpose Unsqueeze Where".split()
 )
 
 
@@ -36,7 +37,7 @@ def to_standard_operators(model: ir.Model, label: str) -> None:
         if node.op_type in REPLACED:
             tape = ir.tape.Tape()
             result = REPLACED[node.op_type](tape, node, model.graph)
-            result.shape, result.dtype = node.outputs[0].shape, node.outputs[0].dtype
+            result.shape, result.type = node.outputs[0].shape, node.outputs[0].type
             ir.convenience.replace_nodes_and_values(
                 model.graph, node, [node], tape.nodes, node.outputs, [result]
             )
@@ -52,14 +53,20 @@ def to_standard_operators(model: ir.Model, label: str) -> None:
 
 
 def _rms_norm(tape: ir.tape.Tape, node: ir.Node, graph: ir.Graph) -> ir.Value:
-    """x / √(mean(x²) + ε) · weight."""
+    """y / √(mean(y²) + ε / max²) · weight, where y is x over the largest |x| of its row.
+
+    Squares of x itself are beyond 16 bits from 256 on; numbers of some models are larger.
+    """
     x, weight = node.inputs
-    epsilon = _constant(graph, "epsilon", node.attributes["epsilon"].as_float(), np.float32)
+    epsilon = node.attributes["epsilon"].as_float()
     axes = _constant(graph, "axes", -1, np.int64)
-    squares = tape.op("Mul", [x, x])
-    mean = tape.op("ReduceMean", [squares, axes], {"keepdims": 1})
-    root = tape.op("Sqrt", [tape.op("Add", [mean, epsilon])])
-    return tape.op("Mul", [tape.op("Div", [x, root]), weight])
+    largest = tape.op("ReduceMax", [tape.op("Abs", [x]), axes], {"keepdims": 1})
+    largest = tape.op("Max", [largest, _constant(graph, "least", LEAST, np.float32)])
+    y = tape.op("Div", [x, largest])
+    root = tape.op("Div", [_constant(graph, "epsilon", epsilon**0.5, np.float32), largest])
+    mean = tape.op("ReduceMean", [tape.op("Mul", [y, y]), axes], {"keepdims": 1})
+    deviation = tape.op("Sqrt", [tape.op("Add", [mean, tape.op("Mul", [root, root])])])
+    return tape.op("Mul", [tape.op("Div", [y, deviation]), weight])
 
 
 def _sum(tape: ir.tape.Tape, node: ir.Node, graph: ir.Graph) -> ir.Value:

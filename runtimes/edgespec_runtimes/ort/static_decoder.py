@@ -141,7 +141,7 @@ class StaticDecoder(OrtDecoder):
                 rows = self._static.fitting(count - at)
                 name = call_name(rows)
             end = min(at + rows, count)
-            results = self._call(name, rows).run(call.tokens[at:end], call.past_length + at)
+            results = self._opened_call(name, rows).run(call.tokens[at:end], call.past_length + at)
             self.calls += 1
             for shown, states in call.states.items():
                 states[at:end] = results[shown][: end - at]
@@ -157,7 +157,7 @@ class StaticDecoder(OrtDecoder):
                 f"{self._device.provider}; take a format with a wider range"
             )
 
-    def _call(self, name: str, rows: int) -> _Call:
+    def _opened_call(self, name: str, rows: int) -> _Call:
         """A graph, opened when it is first needed."""
         if name not in self._opened:
             session = self._widest
@@ -210,8 +210,9 @@ class _Call:
         from_host = _memory_of(host.get_outputs())
         self._results = _memory_of(session.get_outputs())
         self._cache = cache
-        given = {graph_io.TOKENS: self._tokens, graph_io.PAST_LENGTH: self._past_length}
-        given |= {**fixed, **from_host}
+        given: Memory = {graph_io.TOKENS: self._tokens, graph_io.PAST_LENGTH: self._past_length}
+        given.update(fixed)
+        given.update(from_host)
         self._given = given  # the bindings do not keep it
         self._of_host = _bound(host, given, from_host)
         self._of_call = _bound(session, given, self._results)
