@@ -126,6 +126,7 @@ QWEN35_VISION = {
     **{"spatial_merge_size": 2, "temporal_patch_size": 2, "patch_size": 16, "hidden_size": 32},
     "intermediate_size": 64,
 }
+QWEN3_VL = {"mrope_interleaved": True, "mrope_section": [3, 3, 2]}
 NEOX = {"rotary_emb_base": 10000, "hidden_act": "gelu", "layer_norm_eps": 1e-5}
 PHI2 = {
     **{"partial_rotary_factor": 0.4, "embd_pdrop": 0.0, "resid_pdrop": 0.1, "qk_layernorm": False},
@@ -495,6 +496,25 @@ CASES = (
         wrapper=_wrapper(
             "Gemma3", "gemma3", "siglip_vision_model", vision={"vision_use_head": False}
         ),
+    ),
+    Case(
+        "Qwen3-VL 2B, 4B, 8B",
+        "qwen3_vl_text",
+        {
+            **{**HEAD, "rope_theta": 5e6, "tie_word_embeddings": True, "attention_bias": False},
+            "rope_scaling": {"rope_type": "default", **QWEN3_VL},
+        },
+        wrapper={
+            **{"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl"},
+            **{"image_token_id": 10, "vision_config": {**QWEN35_VISION, "model_type": "qwen3_vl"}},
+            "tie_word_embeddings": True,
+        },
+    ),
+    Case(
+        "EmbeddingGemma",
+        "gemma3_text",
+        {**HEAD, "sliding_window": 24, "use_bidirectional_attention": True},
+        refused="makes vectors, such as EmbeddingGemma, and generates no text",
     ),
     Case(
         "Mistral Small 3.1",

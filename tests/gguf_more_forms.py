@@ -84,6 +84,12 @@ def llama3_divisors(config: Config) -> dict[str, Any]:
     return {"rope_freqs.weight": divisors.astype(np.float32)}
 
 
+def of_qwen3vl(config: Config) -> dict[str, Any]:
+    """Of three parts of a head's pairs, the converter writes a fourth one of none."""
+    sections = [*rope_of(config)["mrope_section"], 0]
+    return {**of_decoder(config), "rope.dimension_sections": sections, "n_deepstack_layers": 0}
+
+
 def of_gemma(config: Config) -> dict[str, Any]:
     """Gemma 1 to 3."""
     keys = of_decoder(config)
@@ -242,6 +248,7 @@ _MORE = (
     Form("Qwen2.5 base, R1-Distill-Qwen", "qwen2", of_decoder),
     Form("Qwen3", "qwen3", of_decoder, HEADS_NAMES),
     Form("Qwen3 for long texts", "qwen3", of_decoder, HEADS_NAMES),
+    Form("Qwen3-VL 2B, 4B, 8B", "qwen3vl", of_qwen3vl, HEADS_NAMES),
     Form("Gemma 1 2B", "gemma", of_gemma, LLAMA_NAMES, norms_with_one=True),
     Form("Gemma 2 2B", "gemma2", of_gemma, AFTER_NAMES, norms_with_one=True),
     Form("Gemma 3 270m", "gemma3", of_gemma, AFTER_NAMES, norms_with_one=True),

@@ -160,7 +160,8 @@ def test_another_name_of_an_activation_is_the_same(name, usual):
     ("model_type", "words"),
     [
         ("olmo", "nearest family, llama, lacks layer norms without weights"),
-        ("gemma3n_text", "nearest family, gemma3_text, lacks embeddings for each layer"),
+        ("gemma3n_text", r"nearest family, gemma4_text, lacks several residual streams \(AltUp\)"),
+        ("deepseek_v2", r"nearest family, llama, lacks attention to latent keys and values"),
         ("mixtral", "mixtures of experts"),
         ("llama5", r"nearest in name: llama\); it exports apertus, arcee, "),
         ("zzz", "does not export; it exports apertus, arcee, "),

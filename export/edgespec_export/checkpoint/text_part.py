@@ -21,7 +21,7 @@ TIED = "tie_word_embeddings"
 TYPES = {
     **{"gemma3": "gemma3_text", "gemma4": "gemma4_text", "llava": "llama", "llava_next": "llama"},
     **{"mistral3": "mistral", "lfm2_vl": "lfm2", "lfm3_vl": "lfm3"},
-    **{"qwen3_5": "qwen3_5_text"},
+    **{"qwen3_5": "qwen3_5_text", "qwen3_vl": "qwen3_vl_text"},
 }
 # What the outer config says for both.
 SHARED = (

@@ -11,18 +11,22 @@ __all__ = ["unknown_type"]
 
 _STATES = "state-space layers"
 _EXPERTS = "mixtures of experts"
+_LATENT = "attention to latent keys and values (MLA), and experts that all rows have"
 # The family that comes nearest, and what its blocks lack.
 MISSING: dict[str, tuple[str, str]] = {
     "cohere": ("llama", "attention and feed-forward side by side"),
     "cohere2": ("llama", "attention and feed-forward side by side"),
-    "deepseek_v2": ("llama", _EXPERTS),
-    "deepseek_v3": ("llama", _EXPERTS),
+    "deepseek_v2": ("llama", _LATENT),
+    "deepseek_v3": ("llama", _LATENT),
     "falcon_h1": ("llama", _STATES),
-    "gemma3n_text": ("gemma3_text", "embeddings for each layer and shared keys and values"),
+    "gemma3n_text": ("gemma4_text", "several residual streams (AltUp), LAuReL and sparse layers"),
+    "granitemoe": ("granite", _EXPERTS),
     "longt5": ("t5", "local attention in the encoder"),
     "mixtral": ("mistral", _EXPERTS),
     "moonshine": ("whisper", "an encoder of raw sound"),
     "nllb-moe": ("m2m_100", _EXPERTS),
+    "minicpm3": ("minicpm", "attention to latent keys and values (MLA)"),
+    "olmoe": ("olmo2", _EXPERTS),
     "olmo": ("llama", "layer norms without weights"),
     "pegasus_x": ("pegasus", "attention to blocks in the encoder"),
     "phimoe": ("phi3", _EXPERTS),
@@ -36,8 +40,9 @@ DRAFTS = {
     "eagle3",
     "block",
     "qwen3_5_mtp",
+    "gemma4_assistant",
     "t5_shared_encoder",
-}  # of edgespec's own making
+}  # which are no model of their own
 
 NAMED = 20  # model types in a message
 ALL_FAMILIES = "docs/reference/families.md"

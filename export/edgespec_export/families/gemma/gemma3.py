@@ -94,7 +94,11 @@ class Gemma3(DecoderOnly):
         """The fields that all Gemmas have; keys that are left over are not refused."""
         heads, size = config.count("num_attention_heads", 8), config.count("head_dim", 256)
         config.must_be("attention_bias", False)
-        config.must_be("use_bidirectional_attention", False)
+        if config.get("use_bidirectional_attention"):
+            raise EdgespecError(
+                f"{label}: attention is not causal (use_bidirectional_attention): the model makes "
+                "vectors, such as EmbeddingGemma, and generates no text"
+            )
         return {
             "label": label,
             "vocab_size": config.count("vocab_size", 262208),

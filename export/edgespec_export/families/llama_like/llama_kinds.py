@@ -36,6 +36,7 @@ class LlamaKind:
         pattern: where layers differ, every how many-th is global by default; 0 if none has a
             window of its own.
         rope_by_kind: windowed and global layers have rotary settings of their own.
+        pictures: rotary settings also say how rows and columns of pictures are counted.
         windows_rotate_alone: beside windowed layers, global ones have no rotary positions.
     """
 
@@ -52,6 +53,7 @@ class LlamaKind:
     pattern: int = 0
     rope_by_kind: bool = False
     windows_rotate_alone: bool = False
+    pictures: bool = False
 
 
 LLAMA = LlamaKind(qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS)
@@ -75,6 +77,9 @@ RENAMED: Mapping[str, LlamaKind] = {
     "internlm3": LlamaKind(qkv_bias=_INTERNLM3, out_bias=_INTERNLM3, mlp_bias=("mlp_bias", "bias")),
     "helium": LlamaKind(qkv_bias=ATTENTION_BIAS, mlp_bias=MLP_BIAS, neighbours=True),
     "glm": LlamaKind(qkv_bias=ATTENTION_BIAS, neighbours=True, partial=True, gate_up=True),
+    "qwen3_vl_text": LlamaKind(
+        qkv_bias=ATTENTION_BIAS, out_bias=ATTENTION_BIAS, head_norms=True, pictures=True
+    ),
     "ernie4_5": LlamaKind(qkv_bias=_ERNIE, out_bias=_ERNIE, mlp_bias=_ERNIE, neighbours=True),
 }
 # Relatives with a family of their own, whose other keys are a Llama's.

@@ -1,4 +1,5 @@
-"""Llamas under other names: Seed-OSS, InternLM3, Helium, GLM-Edge, ERNIE 4.5, Ministral.
+"""Llamas under other names: Seed-OSS, InternLM3, Helium, GLM-Edge, ERNIE 4.5, Ministral, and the
+text model of Qwen3-VL.
 
 Helium, GLM and ERNIE rotate neighbouring numbers of a head, so their queries and keys are
 reordered; GLM rotates half of a head and stores both inputs of the feed-forward in one matrix.
@@ -15,7 +16,7 @@ from edgespec_export.components.linear import Linear
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
 from edgespec_export.families.llama_like.llama_kinds import RENAMED, LlamaKind
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rotary.rope import rotated_numbers
+from edgespec_export.families.rotary.rope import rotated_numbers, without_pictures
 from edgespec_export.families.rotary.rotary_order import InRotaryOrder, neighbours
 
 __all__ = ["RenamedLlama"]
@@ -44,7 +45,7 @@ class RenamedLlama(Llama):
     @classmethod
     def of_kind(cls, values: dict[str, Any], kind: LlamaKind, label: str) -> Self:
         """The shape that a config asks for, of a model type that differs from a Llama by `kind`."""
-        config = Config(values, label)
+        config = Config(without_pictures(values) if kind.pictures else values, label)
         shape = cls.fields_of(config, kind, label)
         rotated = rotated_numbers(config, shape["heads"].size) if kind.neighbours else 0
         feed_forward_width = config.count("intermediate_size") if kind.gate_up else 0

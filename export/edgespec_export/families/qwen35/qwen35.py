@@ -26,15 +26,18 @@ from edgespec_export.components.positions import Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.model_config import Config
 from edgespec_export.families.qwen35.stored_weights import StoredWeights
-from edgespec_export.families.rotary.rope import longest_text, partial_rotary, rotated_numbers
+from edgespec_export.families.rotary.rope import (
+    longest_text,
+    partial_rotary,
+    rotated_numbers,
+    without_pictures,
+)
 from edgespec_export.families.rotary.rotary_order import InRotaryOrder, rotary_halves
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["Qwen35"]
 
 DELTA, ATTENTION = "linear_attention", "full_attention"
-ROPE = ("rope_parameters", "rope_scaling")
-OF_PICTURES = {"mrope_section", "mrope_interleaved"}  # rope settings
 ROTATED = 0.25  # of a head, where a config does not say it
 HARMLESS = {
     "intermediate_size",  # the matrices themselves have it
@@ -69,7 +72,7 @@ class Qwen35(DecoderOnly):
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
-        config = Config(_of_text(values), label)
+        config = Config({"partial_rotary_factor": ROTATED, **without_pictures(values)}, label)
         heads, width = config.count("num_attention_heads"), config.count("hidden_size")
         size = config.count("head_dim", width // heads)
         layers = config.count("num_hidden_layers")
@@ -181,15 +184,6 @@ class Qwen35(DecoderOnly):
 
     def _norm(self, name: str) -> RmsNorm:
         return RmsNorm(f"{name}.weight", self.epsilon)
-
-
-def _of_text(values: dict[str, Any]) -> dict[str, Any]:
-    """A config without rope settings that only pictures change, and with what a class adds."""
-    changed = {"partial_rotary_factor": ROTATED, **values}
-    for key in ROPE:
-        if values.get(key):
-            changed[key] = {k: v for k, v in values[key].items() if k not in OF_PICTURES}
-    return changed
 
 
 def _delta_heads(config: Config) -> DeltaHeads:

@@ -21,9 +21,12 @@ __all__ = [
     "rotated_numbers",
     "trained_positions",
     "whole_rotary",
+    "without_pictures",
 ]
 
 LENGTH = "max_position_embeddings"
+# Settings that only rows and columns of pictures change ("mrope").
+OF_PICTURES = {"mrope_section", "mrope_interleaved"}
 TRAINED = "original_max_position_embeddings"
 
 
@@ -175,6 +178,18 @@ def _settings(config: Config) -> dict[str, Any]:
     """
     older, newer = config.get("rope_scaling"), config.get("rope_parameters")
     return dict(older or newer or {})
+
+
+def without_pictures(values: dict[str, Any]) -> dict[str, Any]:
+    """A config without rope settings that change nothing for texts."""
+    settings = {key: values[key] for key in ("rope_parameters", "rope_scaling") if values.get(key)}
+    return {
+        **values,
+        **{
+            key: {name: value for name, value in found.items() if name not in OF_PICTURES}
+            for key, found in settings.items()
+        },
+    }
 
 
 def rope_kind(config: Config) -> Any:

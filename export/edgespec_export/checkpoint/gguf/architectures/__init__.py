@@ -21,7 +21,7 @@ from edgespec_export.checkpoint.gguf.architectures.gguf_layer_normed import (
     STABLELM,
 )
 from edgespec_export.checkpoint.gguf.architectures.gguf_lfm2 import LFM2
-from edgespec_export.checkpoint.gguf.architectures.gguf_llama import LLAMA, QWEN2, QWEN3
+from edgespec_export.checkpoint.gguf.architectures.gguf_llama import LLAMA, QWEN2, QWEN3, QWEN3VL
 from edgespec_export.checkpoint.gguf.architectures.gguf_llama_relatives import (
     ARCEE,
     CHATGLM,
@@ -47,7 +47,7 @@ from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 __all__ = ["ARCHITECTURES", "Architecture", "architecture_of"]
 
 _ALL = (
-    *(LLAMA, QWEN2, QWEN3, SMOLLM3, SEED_OSS, ERNIE4_5, ARCEE, MISTRAL3, CHATGLM, GLM4),
+    *(LLAMA, QWEN2, QWEN3, QWEN3VL, SMOLLM3, SEED_OSS, ERNIE4_5, ARCEE, MISTRAL3, CHATGLM, GLM4),
     *(GRANITE, GRANITE_HYBRID, PHI3, HUNYUAN_DENSE, LFM2, QWEN35, GPT2, T5),
     *(GEMMA, GEMMA2, GEMMA3, GEMMA4, OLMO2, EXAONE4, QWEN3MOE, LFM2MOE, GPT_OSS),
     *(APERTUS, STABLELM, PHI2, GPT_NEOX, BLOOM, INTERNLM2, BAICHUAN, MINICPM),

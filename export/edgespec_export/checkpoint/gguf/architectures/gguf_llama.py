@@ -1,4 +1,4 @@
-"""Llama, Mistral, Qwen2 and Qwen3.
+"""Llama, Mistral, Qwen2, Qwen3 and the text model of Qwen3-VL.
 
 llama.cpp applies RoPE to neighbouring pairs of a head, Hugging Face to its two halves. So the
 converter reorders the rows of the query and key matrices of some architectures.
@@ -18,7 +18,7 @@ from edgespec_export.checkpoint.gguf.gguf_header import GgufHeader
 from edgespec_export.checkpoint.gguf.gguf_values import count
 from edgespec_export.checkpoint.json_file import JsonObject
 
-__all__ = ["LLAMA", "QWEN2", "QWEN3"]
+__all__ = ["LLAMA", "QWEN2", "QWEN3", "QWEN3VL"]
 
 _WINDOW, _PATTERN = "attention.sliding_window", "attention.sliding_window_pattern"
 
@@ -59,6 +59,12 @@ def _qwen3(header: GgufHeader) -> JsonObject:
     return _with_windows(header, "qwen3", decoder_config(header, "qwen3", "Qwen3ForCausalLM"))
 
 
+def _qwen3vl(header: GgufHeader) -> JsonObject:
+    """A Qwen3; the file of the tower of pictures is another one."""
+    config = decoder_config(header, "qwen3vl", "Qwen3VLForConditionalGeneration")
+    return {**config, "model_type": "qwen3_vl_text"}
+
+
 def _with_windows(header: GgufHeader, arch: str, config: JsonObject) -> JsonObject:
     if not header.metadata.get(f"{arch}.{_WINDOW}"):
         return config
@@ -77,3 +83,9 @@ def _with_windows(header: GgufHeader, arch: str, config: JsonObject) -> JsonObje
 LLAMA = decoder("llama", _llama, "llama", "mistral", reorders_heads=True, keys=WINDOWS)
 QWEN2 = decoder("qwen2", _qwen2, "qwen2", keys=WINDOWS)
 QWEN3 = decoder("qwen3", _qwen3, "qwen3", keys=WINDOWS)
+QWEN3VL = decoder(
+    "qwen3vl",
+    _qwen3vl,
+    "qwen3_vl_text",
+    keys=frozenset({"rope.dimension_sections", "n_deepstack_layers"}),
+)
