@@ -12,7 +12,20 @@ from edgespec_export.default_format import candidate_formats
 from edgespec_export.hosts import gpu, npu, web
 from edgespec_export.quantization.formats import FORMATS
 
-__all__ = ["RequestedFormats"]
+__all__ = ["RequestedFormats", "formats_for"]
+
+# Of a target where none is asked for; without a host see `default_format`.
+USUAL: dict[str | None, tuple[str, ...]] = {WEB: ("int8",), GPU: ("fp32",), NPU: ("fp16",)}
+
+
+def formats_for(
+    host: str | None,
+    target: Sequence[str] | None,
+    draft: Sequence[str],
+    caches: Sequence[str],
+) -> RequestedFormats:
+    """The formats that were asked for, with the host's usual one of the target for None."""
+    return RequestedFormats(USUAL.get(host) if target is None else target, draft, caches)
 
 
 @dataclass(frozen=True)
