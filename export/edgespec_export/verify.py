@@ -133,7 +133,7 @@ def _reference(source: Source, exported: manifest.Exported) -> Any:
     """The original in float32, in evaluation mode."""
     original = getattr(transformers, transformers_class(exported.family))
     try:
-        reference = load_original(original, source, torch.float32).eval()
+        reference = _loaded(original, source).eval()
     except Exception as error:
         reason = one_line(error)
         raise EdgespecError(
@@ -146,6 +146,16 @@ def _reference(source: Source, exported: manifest.Exported) -> Any:
             f"has {exported.vocab_size}"
         )
     return reference
+
+
+def _loaded(original: Any, source: Source) -> Any:
+    """The original; a text model with towers beside it may be known together with them only."""
+    try:
+        return load_original(original, source, torch.float32)
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+        return load_original(transformers.AutoModelForImageTextToText, source, torch.float32)
 
 
 def _cross_difference(projections: Sequence[tuple[Any, Any]], output: Any, model: Scored) -> float:

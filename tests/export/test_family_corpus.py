@@ -8,6 +8,7 @@ transformers 4. EDGESPEC_CORPUS=all tests every case, else a few of each kind.
 from __future__ import annotations
 
 import json
+import logging
 import os
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer
+from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -109,6 +111,20 @@ def check_texts(out, model, exported):
         alone = pair.generate(PROMPT, **{**options, **sampling}).token_ids
         drafted = pair.generate(PROMPT, **{**options, **sampling, "draft": True, "gamma": 3})
         assert drafted.token_ids == alone
+
+
+@pytest.mark.parametrize(
+    "name", [case.model for case in CASES if case.wrapper and not case.refused]
+)
+@deep
+def test_verify_knows_a_text_model_with_towers(name, tmp_path, caplog):
+    (case,) = (case for case in CASES if case.model == name)
+    write_model(case, tmp_path)
+    byte_tokenizer(SIZES["vocab_size"]).save(str(tmp_path / "tokenizer.json"))
+    caplog.set_level(logging.INFO, logger="edgespec")
+    out = tmp_path / "pair"
+    export_pair(str(tmp_path), None, out, verify=True, measure=False, threads=1)
+    assert "max |difference|" in caplog.text
 
 
 @pytest.mark.parametrize("name", REFUSED)
