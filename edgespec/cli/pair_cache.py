@@ -71,7 +71,7 @@ def cached_folder(request: ExportRequest) -> Path:
     sources = [name for name in (request.target, request.adapter, request.draft) if name]
     formats = (request.target_formats, request.draft_formats, request.cache_formats)
     identities = [_identity(name) for name in sources]
-    how = [formats, request.calibration, *([request.host] if request.host else [])]
+    how: list[object] = [formats, request.calibration, *([request.host] if request.host else [])]
     how += [request.gammas, request.capacity] if request.host == NPU else []
     recipe = json.dumps([__version__, identities, *how])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]

@@ -82,11 +82,9 @@ def _constant(graph: ir.Graph, name: str, number: float, dtype: type) -> ir.Valu
     name = f"standard.{name}.{number:.9g}"
     if name not in graph.initializers:
         tensor = ir.tensor(np.array([number], dtype), name=name)
-        graph.register_initializer(
-            ir.Value(
-                name=name, shape=tensor.shape, type=ir.TensorType(tensor.dtype), const_value=tensor
-            )
-        )
+        shape, kind = ir.Shape([1]), ir.TensorType(tensor.dtype)
+        value = ir.Value(name=name, shape=shape, type=kind, const_value=tensor)
+        graph.register_initializer(value)
     return graph.initializers[name]
 
 
