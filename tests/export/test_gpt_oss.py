@@ -2,7 +2,7 @@
 
 test_family_corpus.py compares the unquantized form, test_gguf_families.py a GGUF file. Here experts
 are drawn as codes and exponents, and transformers computes with the numbers that these stand for;
-speculation changes no text in any format.
+speculation changes no text: in fp32 by default, in all formats with EDGESPEC_DEEP=1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POSITIVE = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 FP4 = np.array([*POSITIVE, *(-value for value in POSITIVE)], np.float32)
 BLOCK, BIAS = 32, 127
 TEXT = [int(token) for token in np.random.default_rng(7).integers(8, 256, size=60)]
-FORMATS = ("fp32", "int8", "int4", "int8-groups", "fp16") if DEEP else ("fp32", "int8")
+FORMATS = ("fp32", "int8", "int4", "int8-groups", "fp16") if DEEP else ("fp32",)
 
 
 def drawn(rng, experts, out, width):
