@@ -3,7 +3,15 @@
 import { type Costs, estimatedCosts, type TargetSize } from "../core/cost-model.js";
 import type { CommonTokens } from "../drafters/token-intersection.js";
 import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
-import { AbortedError, DamagedError, HostPairError, RecurrentPairError, shortened, SpeechPairError, UsageError } from "../errors.js";
+import {
+  AbortedError,
+  DamagedError,
+  HostPairError,
+  RecurrentPairError,
+  shortened,
+  SpeechPairError,
+  UsageError,
+} from "../errors.js";
 import type { Folder, Host } from "../host.js";
 import { rowInvarianceHere } from "../invariance/invariance.js";
 import { GraphModel, openSessions, type Sessions } from "./graph-model.js";
