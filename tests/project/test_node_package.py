@@ -631,10 +631,7 @@ def test_a_pair_for_a_device_is_refused(node, chat_folder, tmp_path, host):
     folder = copy_of(chat_folder, tmp_path)
     write_manifest(replace(read_manifest(folder), host=host), folder)
     (found,) = node("results.push(await fails(() => load(given)));", str(folder))
-    assert found == (
-        f'HostPairError: {folder} was exported with --for "{host}"; export it without, or with '
-        "--for web"
-    )
+    assert found == (f"UsageError: {folder} was exported with --for {host}; export it without")
 
 
 @pytest.mark.parametrize(

@@ -105,15 +105,6 @@ export class RecurrentPairError extends EdgespecError {
   }
 }
 
-/** The pair was exported for a device, and its graphs are told what JavaScript does not tell them. */
-export class HostPairError extends EdgespecError {
-  override readonly name: string = "HostPairError";
-
-  constructor(folder: string, host: string) {
-    super(`${folder} was exported with --for ${shortened(host)}; export it without, or with --for web`);
-  }
-}
-
 /** The manifest, or a table, is damaged or was changed. */
 export class DamagedError extends EdgespecError {
   override readonly name: string = "DamagedError";

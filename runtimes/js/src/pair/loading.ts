@@ -3,15 +3,7 @@
 import { type Costs, estimatedCosts, type TargetSize } from "../core/cost-model.js";
 import type { CommonTokens } from "../drafters/token-intersection.js";
 import { SharedTokens, SomeTokens, type Vocabulary } from "../drafters/vocabulary-map.js";
-import {
-  AbortedError,
-  DamagedError,
-  HostPairError,
-  RecurrentPairError,
-  shortened,
-  SpeechPairError,
-  UsageError,
-} from "../errors.js";
+import { AbortedError, DamagedError, RecurrentPairError, shortened, SpeechPairError, UsageError } from "../errors.js";
 import type { Folder, Host } from "../host.js";
 import { rowInvarianceHere } from "../invariance/invariance.js";
 import { GraphModel, openSessions, type Sessions } from "./graph-model.js";
@@ -52,14 +44,16 @@ interface Choice {
 /**
  * Opens a pair; adapters call it.
  *
- * @throws NotAPairError, FolderVersionError, SpeechPairError, RecurrentPairError, HostPairError, DamagedError,
- *   FileMissingError, FileChangedError: the folder is not whole, or not for JavaScript. UsageError: an option is out of range.
- *   RuntimeError, OutOfMemoryError: it cannot be run here. AbortedError: by its signal.
+ * @throws NotAPairError, FolderVersionError, SpeechPairError, RecurrentPairError, DamagedError, FileMissingError,
+ *   FileChangedError: the folder is not whole, or not for JavaScript. UsageError: an option is out of range, or the
+ *   folder for a device. RuntimeError, OutOfMemoryError: it cannot be run here. AbortedError: by its signal.
  */
 export async function openPair(host: Host, folder: Folder, options: LoadOptions = {}): Promise<Pair> {
   const manifest = await readManifest(folder, options.signal);
   if (manifest.target.family === SPEECH) throw new SpeechPairError(folder.name);
-  if (manifest.host && manifest.host !== "web") throw new HostPairError(folder.name, manifest.host);
+  if (manifest.host && manifest.host !== "web") {
+    throw new UsageError(`${folder.name} was exported with --for ${manifest.host}; export it without`);
+  }
   for (const model of [manifest.target, manifest.draft]) {
     if (model?.states?.length && host.provider !== "cpu") throw new RecurrentPairError(folder.name, model.family);
   }
