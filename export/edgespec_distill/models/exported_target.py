@@ -11,9 +11,10 @@ import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -23,7 +24,7 @@ from edgespec.core.requests import Read, Score
 from edgespec.device.device import HERE
 from edgespec.errors import UsageError
 from edgespec.pair.opening.runtime import open_model
-from edgespec.scheduler.shared_calls import ROWS
+from edgespec.scheduler.shared_calls import ROWS, SequenceModel
 from edgespec_distill.data.examples import Text
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.seq2seq import Seq2Seq
@@ -34,9 +35,9 @@ from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.families.tensor_check import fitted
 from edgespec_export.progress import no_progress
 from edgespec_export.write_model import ModelWriter
-from edgespec_runtimes.ort.ort_batch import OrtBatch
-from edgespec_runtimes.ort.ort_model import OrtModel
-from edgespec_runtimes.ort.ort_sequence import OrtSequence
+
+if TYPE_CHECKING:
+    from edgespec.pair.opening.runtime import OrtModel
 
 __all__ = ["as_exported"]
 
@@ -139,23 +140,23 @@ def _begun(runtime: OrtModel, prompts: Rows, max_new_tokens: int, model: Any) ->
             f"a prompt has {longest} tokens, and {max_new_tokens} are to follow; the target has "
             f"{most} positions: leave it out or give a lower --max-new-tokens"
         )
-    batch = runtime.make_batch(len(prompts), longest + max_new_tokens)
-    return _ExportedState(batch, prompts, model.dtype)
+    return _ExportedState(runtime, prompts, longest + max_new_tokens, model.dtype)
 
 
 class _ExportedState:
     """Texts that an exported target generates; implements `DecodeState`.
 
     Args:
+        capacity: positions of each.
         dtype: of features.
     """
 
     logits: Tensor
     features: Sequence[Tensor]
 
-    def __init__(self, batch: OrtBatch, prompts: Rows, dtype: torch.dtype) -> None:
-        self._batch, self._dtype = batch, dtype
-        self._sequences = batch.sequences
+    def __init__(self, runtime: OrtModel, prompts: Rows, capacity: int, dtype: torch.dtype) -> None:
+        self._batch, self._dtype = runtime.make_batch(len(prompts), capacity), dtype
+        self._sequences = self._batch.sequences
         pending = [
             sequence.prefill(prompt)
             for sequence, prompt in zip(self._sequences, prompts, strict=True)
@@ -177,7 +178,11 @@ class _ExportedState:
         parts = [np.array(rows) for call in _calls(requests) for rows in self._batch.compute(call)]
         self.logits = torch.from_numpy(np.concatenate(parts))
         self.features = [
-            _features(self._batch, sequence, first, sequence.length, self._dtype)
+            _features(
+                self._batch.features,
+                slice(sequence.start + first, sequence.start + sequence.length),
+                self._dtype,
+            )
             for sequence, first in zip(self._sequences, known, strict=True)
         ]
 
@@ -187,8 +192,7 @@ def _calls(requests: Sequence[Score]) -> Iterator[list[Score]]:
     call: list[Score] = []
     rows = 0
     for request in requests:
-        assert isinstance(request.model, OrtSequence)
-        own = len(request.model.unread) + len(request.tokens)
+        own = len(cast(SequenceModel, request.model).unread) + len(request.tokens)
         if call and rows + own > ROWS:
             yield call
             call, rows = [], 0
@@ -216,14 +220,11 @@ def _features_of(runtime: OrtModel, text: Text, model: Any) -> Tensor:
     (sequence,) = batch.sequences
     sequence.prefill([*text.prompt, *text.output])
     batch.compute([Read(sequence, ())])
-    return _features(batch, sequence, 0, len(text) - 1, model.dtype)
+    return _features(batch.features, slice(0, len(text) - 1), model.dtype)
 
 
-def _features(
-    batch: OrtBatch, sequence: OrtSequence, first: int, end: int, dtype: torch.dtype
-) -> Tensor:
-    """What the target returned at positions of a text: [end - first, size]; size 0 without."""
-    if batch.features is None:
+def _features(kept: npt.NDArray[np.float32] | None, positions: slice, dtype: torch.dtype) -> Tensor:
+    """What the target returned at positions of its cache: [positions, size]; size 0 without."""
+    if kept is None:
         return torch.empty(0, 0, dtype=dtype)
-    rows = batch.features[sequence.start + first : sequence.start + end]
-    return torch.tensor(rows, dtype=dtype)
+    return torch.tensor(kept[positions], dtype=dtype)
