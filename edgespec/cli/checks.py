@@ -156,8 +156,8 @@ def check_formats(
 ) -> tuple[str, ...] | None:
     """Number formats that the exporter knows; None if none was given."""
     with needs_extra("export"):
+        from edgespec_export.quantization.activations.qdq import QDQ_FORMATS
         from edgespec_export.quantization.formats import FORMATS
-        from edgespec_export.quantization.qdq import QDQ_FORMATS
 
     what = "draft format" if option.name == "draft_formats" else "target format"
     return _known(what, value, (*FORMATS, *QDQ_FORMATS))

@@ -18,8 +18,8 @@ from edgespec_export.calibration.reading_model import ReadingModel
 from edgespec_export.calibration.texts import windows
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.families.family import Family
-from edgespec_export.quantization.qdq import Range
-from edgespec_export.quantization.range_recording import RangeRecording, range_name
+from edgespec_export.quantization.activations.qdq import Range
+from edgespec_export.quantization.activations.range_recording import RangeRecording, range_name
 
 __all__ = ["measured_ranges"]
 

@@ -18,8 +18,8 @@ from edgespec_export.calibration.ranges import measured_ranges
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families.family import Family
+from edgespec_export.quantization.activations.qdq import QDQ_FORMATS, Qdq
 from edgespec_export.quantization.formats import FORMATS
-from edgespec_export.quantization.qdq import QDQ_FORMATS, Qdq
 
 __all__ = [
     "NPU_FORMATS",

@@ -15,7 +15,8 @@ from edgespec.errors import EdgespecError
 
 __all__ = ["OPSET", "TAKEN", "to_standard_operators"]
 
-OPSET, IR_VERSION = 21, 10
+OPSET = 21
+IR_VERSION = 10
 LEAST = 1e-4  # that a row is divided by: a row of zeros stays one
 TAKEN = frozenset(
     "Abs Add Cast Concat DequantizeLinear Div Exp Gather Gelu Gemm Identity LayerNormalization"

@@ -1,0 +1,1 @@
+"""Products of whole numbers, with ranges of activations from texts."""
