@@ -323,7 +323,7 @@ LONG = {"rope_type": "longrope", "factor": 8.0}
         ("exaone4", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5"),
         ("olmo2", {"per_layer_config": {"0": 1}}, "per_layer_config = "),
         ("gemma", {"hidden_act": "silu"}, "hidden_act = 'silu'"),
-        ("gemma", {"use_bidirectional_attention": True}, "use_bidirectional_attention = True"),
+        ("gemma", {"use_bidirectional_attention": True}, "generates no text"),
         ("gemma2", {"attn_logit_softcapping": 0}, "attn_logit_softcapping is 0"),
         ("gemma2", {"attention_bias": True}, "attention_bias = True"),
         ("gemma2", {"hidden_activation": "silu"}, "hidden_activation = 'silu'"),

@@ -19,6 +19,7 @@ from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH, installed_kernels
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.components.attention import kv_cache, standard_attention
+from edgespec_export.components.positions import Positions
 from edgespec_export.export_pair import export_pair
 from gemma3_checkpoints import write_gemma3
 
@@ -147,12 +148,12 @@ def test_a_window_that_shows_dropped_keys_is_found(tmp_path, monkeypatch):
         end = g.op.Add(positions.total, g.ints(shown))
         return g.op.Slice(whole, g.ints(0), end, g.ints(2))
 
-    def keys(g, positions):
+    def keys(positions, g):
         end = g.op.Add(positions.end, g.constant(shown, np.int64))
         return g.op.Range(g.constant(0, np.int64), end, g.constant(1, np.int64))
 
     monkeypatch.setattr(kv_cache, "_valid", valid)
-    monkeypatch.setattr(standard_attention, "_keys", keys)
+    monkeypatch.setattr(Positions, "keys", keys)
     monkeypatch.setattr(
         standard_attention,
         "_seen",
