@@ -222,7 +222,7 @@ build/npu/tiny/edgespec.json: .venv/export scripts/npu/export_tiny.py
 	$(BIN)/python scripts/npu/export_tiny.py build/npu/tiny
 
 test-npu: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json
-	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_pair.py build/npu/tiny --tokens 4 --samples 800
+	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_pair.py build/npu/tiny --tokens 4 --samples 300
 	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_pair.py build/npu/en-de --tokens 8 --both
 
 lint: .venv/test runtimes/js/node_modules

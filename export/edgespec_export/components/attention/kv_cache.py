@@ -187,10 +187,9 @@ class ResidentCache:
     def extended(
         self, g: Graph, buffer: Buffer, rows: ir.Value, positions: Positions
     ) -> CachedRows:
-        _, heads, _, size = buffer.shape
         past = g.input(buffer.past, np.float32, buffer.shape)
         queries = g.op.Reshape(positions.queries, g.ints(1, 1, -1, 1))
-        every = g.constant(np.zeros((1, heads, 1, size)), np.int32)
+        every = g.constant(np.zeros((1, buffer.heads, 1, buffer.width)), np.int32)
         present = g.op.ScatterElements(past, g.op.Add(queries, every), rows, axis=2)
         g.output(buffer.present, present, np.float32, buffer.shape)
         return CachedRows(present)
