@@ -189,7 +189,9 @@ class ResidentCache:
     ) -> CachedRows:
         past = g.input(buffer.past, np.float32, buffer.shape)
         queries = g.op.Reshape(positions.queries, g.ints(1, 1, -1, 1))
-        every = g.constant(np.zeros((1, buffer.heads, 1, buffer.width)), np.int32)
+        # One row of the buffer, whose capacity is a name.
+        row = [size if isinstance(size, int) else 1 for size in buffer.shape]
+        every = g.constant(np.zeros(row), np.int32)
         present = g.op.ScatterElements(past, g.op.Add(queries, every), rows, axis=2)
         g.output(buffer.present, present, np.float32, buffer.shape)
         return CachedRows(present)
