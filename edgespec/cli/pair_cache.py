@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 
@@ -13,17 +12,14 @@ from edgespec.artifact.hosts import NPU
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.cli.exporting import ExportRequest, export_request, run_export
 from edgespec.cli.progress_lines import say
+from edgespec.device.home import home
 
 __all__ = ["cached_folder", "describe_draft", "name_for_commands", "pair_folder", "pairs_home"]
 
 
 def pairs_home() -> Path:
     """$EDGESPEC_HOME/pairs; else $XDG_CACHE_HOME/edgespec/pairs; else ~/.cache/edgespec/pairs."""
-    home = os.environ.get("EDGESPEC_HOME")
-    if home:
-        return Path(home).expanduser() / "pairs"
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "edgespec" / "pairs"
+    return home() / "pairs"
 
 
 def pair_folder(name: str, target_format: str | None = None) -> Path:

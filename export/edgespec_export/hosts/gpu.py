@@ -3,16 +3,16 @@ of standard operators."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
-from edgespec.artifact.manifest import Exported, Manifest
+from edgespec.artifact.manifest import Manifest
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.components.blocks.block import AttentionBlock
 from edgespec_export.components.blocks.gated_delta import GatedDelta
 from edgespec_export.components.blocks.short_convolution import ShortConvolution
 from edgespec_export.components.number_format import FullPrecision, NumberFormat
 from edgespec_export.families import Family
+from edgespec_export.hosts.host_limits import check_float32_caches, limited_capacity
 from edgespec_export.quantization.half import HalfProducts
 
 __all__ = ["CAPACITY", "GPU_FORMATS", "check_family", "check_formats", "with_limited_capacity"]
@@ -37,11 +37,7 @@ def check_formats(
                     f"the {what} format {name} has no graph for a GPU; "
                     f"there is: {', '.join(GPU_FORMATS)}"
                 )
-    if set(cache_formats) != {"fp32"}:
-        raise UsageError(
-            f"the cache formats are {', '.join(cache_formats)}, and an export for a GPU has fp32; "
-            "leave --cache-format out"
-        )
+    check_float32_caches(cache_formats, "a GPU")
 
 
 def check_family(family: Family) -> None:
@@ -56,15 +52,7 @@ def check_family(family: Family) -> None:
 
 def with_limited_capacity(manifest: Manifest) -> Manifest:
     """The manifest with caches of at most `CAPACITY` positions."""
-
-    def limited(model: Exported) -> Exported:
-        return dataclasses.replace(model, capacity=min(model.capacity, CAPACITY))
-
-    return dataclasses.replace(
-        manifest,
-        target=limited(manifest.target),
-        draft=manifest.draft and limited(manifest.draft),
-    )
+    return limited_capacity(manifest, CAPACITY)
 
 
 def _missing(family: Family) -> Iterator[str]:

@@ -18,6 +18,7 @@ from edgespec_export.calibration.ranges import measured_ranges
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families.family import Family
+from edgespec_export.hosts.host_limits import check_float32_caches
 from edgespec_export.quantization.activations.qdq import QDQ_FORMATS, Qdq
 from edgespec_export.quantization.formats import FORMATS
 
@@ -124,8 +125,4 @@ def fixed_calls(gammas: Sequence[int], capacity: int | None) -> FixedCalls:
 
 def check_caches(caches: Sequence[str]) -> None:
     """Raises UsageError for formats of the cache that no graph for an NPU has."""
-    if set(caches) != {"fp32"}:
-        raise UsageError(
-            f"the cache formats are {', '.join(caches)}, and an export for an NPU has fp32; leave "
-            "--cache-format out"
-        )
+    check_float32_caches(caches, "an NPU")

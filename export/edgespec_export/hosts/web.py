@@ -6,12 +6,12 @@ together. docs/guides/browser.md has the measurements behind the figures here.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Sequence
 
 from edgespec.artifact.manifest import Exported, Manifest
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_export.hosts.host_limits import check_float32_caches, limited_capacity
 from edgespec_export.quantization.formats import FORMATS
 
 __all__ = [
@@ -55,11 +55,7 @@ def check_formats(
                 f"the {what} format {formats[0]} is not known to run in a browser; "
                 f"there is: {', '.join(WEB_FORMATS)}"
             )
-    if set(cache_formats) != {"fp32"}:
-        raise UsageError(
-            f"the cache formats are {', '.join(cache_formats)}, and an export for the web has "
-            "fp32; leave --cache-format out"
-        )
+    check_float32_caches(cache_formats, "the web")
 
 
 def check_model(model_type: object) -> None:
@@ -97,15 +93,7 @@ def check_memory(needed: int) -> None:
 
 def with_limited_capacity(manifest: Manifest) -> Manifest:
     """The manifest with caches of at most `CAPACITY` positions."""
-
-    def limited(model: Exported) -> Exported:
-        return dataclasses.replace(model, capacity=min(model.capacity, CAPACITY))
-
-    return dataclasses.replace(
-        manifest,
-        target=limited(manifest.target),
-        draft=manifest.draft and limited(manifest.draft),
-    )
+    return limited_capacity(manifest, CAPACITY)
 
 
 def memory(manifest: Manifest) -> int:

@@ -3,7 +3,7 @@
 A graph reads a layer's cache and returns the keys and values of the call's rows, which the host
 writes into the cache. In the call itself they are put in the same places: a key then has the same
 place among all keys in whatever call its position was computed, and sums have the same bits.
-What depends on positions alone is left to the host (passes/split_positions.py).
+What depends on positions alone is left to the host (passes/split_host.py).
 """
 
 from __future__ import annotations

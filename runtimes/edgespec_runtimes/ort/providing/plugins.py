@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import onnxruntime as ort
 
+from edgespec.device.home import home
 from edgespec.errors import one_line
 
 __all__ = ["Plugins", "load_plugins"]
@@ -186,9 +187,4 @@ def _remember(key: str) -> None:
 
 
 def _memory() -> Path:
-    """$EDGESPEC_HOME/plugins.json; else that in $XDG_CACHE_HOME/edgespec or ~/.cache/edgespec."""
-    home = os.environ.get("EDGESPEC_HOME")
-    if home:
-        return Path(home) / "plugins.json"
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "edgespec" / "plugins.json"
+    return home() / "plugins.json"
