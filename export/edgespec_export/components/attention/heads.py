@@ -7,11 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from edgespec_export.components.norms.norm import Norm
+from edgespec_export.components.norms.norm import Norm, RmsNorm
 from edgespec_export.components.positions import Angles
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["HeadNorms", "Heads", "Projections", "apply_rotary", "by_head", "normed_heads"]
+__all__ = [
+    "HeadNorms",
+    "Heads",
+    "Projections",
+    "apply_rotary",
+    "by_head",
+    "normed_heads",
+    "normed_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,16 @@ def normed_heads(g: Graph, x: ir.Value, norm: Norm, size: int) -> ir.Value:
     """The norm of each head of [m, heads · size]."""
     rows = g.op.Reshape(x, g.ints(-1, size))
     return g.op.Reshape(norm.emit(g, rows), g.op.Shape(x))
+
+
+def normed_rows(g: Graph, rows: Projections) -> tuple[ir.Value, ir.Value]:
+    """Queries and keys with the norms of their heads, if these have some."""
+    norms, size = rows.norms, rows.heads.size
+    if norms is None:
+        return rows.q, rows.k
+    q = normed_heads(g, rows.q, RmsNorm(norms.q, norms.epsilon), size)
+    k = normed_heads(g, rows.k, RmsNorm(norms.k, norms.epsilon), size)
+    return q, k
 
 
 def by_head(g: Graph, x: ir.Value, count: int, heads: Heads) -> ir.Value:

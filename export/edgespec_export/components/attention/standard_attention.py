@@ -13,10 +13,9 @@ from edgespec_export.components.attention.heads import (
     Projections,
     apply_rotary,
     by_head,
-    normed_heads,
+    normed_rows,
 )
 from edgespec_export.components.attention.kv_cache import Buffer, Cache, CachedRows, FullCache
-from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import capped
@@ -41,10 +40,8 @@ class Standard(Attention):
         positions: Positions,
         encoding: PositionEncoding,
     ) -> ir.Value:
-        heads, norms, q, k = rows.heads, rows.norms, rows.q, rows.k
-        if norms is not None:
-            q = normed_heads(g, q, RmsNorm(norms.q, norms.epsilon), heads.size)
-            k = normed_heads(g, k, RmsNorm(norms.k, norms.epsilon), heads.size)
+        heads = rows.heads
+        q, k = normed_rows(g, rows)
         bias = _mask(g, _seen(g, positions, heads.window))
         if isinstance(encoding, Angles):
             q = apply_rotary(g, q, heads.count, encoding, heads)

@@ -21,10 +21,9 @@ from edgespec_export.components.attention.heads import (
     Projections,
     apply_rotary,
     by_head,
-    normed_heads,
+    normed_rows,
 )
 from edgespec_export.components.attention.kv_cache import Buffer, Cache, CachedRows
-from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import FixedCall, Graph
 from edgespec_export.operators.activations import capped
@@ -60,12 +59,10 @@ class StaticAttention(Attention):
         positions: Positions,
         encoding: PositionEncoding,
     ) -> ir.Value:
-        heads, norms, q, k = rows.heads, rows.norms, rows.q, rows.k
+        heads = rows.heads
         if rows.source is not None:
             raise _not_static(self._label, "attends to its source and its cache at once")
-        if norms is not None:
-            q = normed_heads(g, q, RmsNorm(norms.q, norms.epsilon), heads.size)
-            k = normed_heads(g, k, RmsNorm(norms.k, norms.epsilon), heads.size)
+        q, k = normed_rows(g, rows)
         mask = self._mask(g, positions, heads.window)
         if isinstance(encoding, Angles):
             q = apply_rotary(g, q, heads.count, encoding, heads)
