@@ -106,8 +106,9 @@ def test_the_limit_is_that_of_the_message():
 
 @posix
 def test_a_grammar_that_takes_much_memory_is_refused(monkeypatch):
-    monkeypatch.setattr(grammar_reading, "MEMORY_MIB", 100)
-    with pytest.raises(UsageError, match="cannot be read within 100 MiB of memory") as error:
+    # An empty process takes 36; the grammar more than 100, by how the C library keeps its heaps.
+    monkeypatch.setattr(grammar_reading, "MEMORY_MIB", 60)
+    with pytest.raises(UsageError, match="cannot be read within 60 MiB of memory") as error:
         edgespec.lark('start: "' + "aB" * 49_000 + '"i')
     line(error)
     edgespec.lark('start: "a"')
