@@ -207,9 +207,10 @@ examples/web/dist/index.html: runtimes/js/dist examples/web/package-lock.json ex
 demo-web: examples/web/dist/index.html build/web/pairs.json
 	node examples/web/serve.mjs examples/web/dist /pairs/=build/web
 
-test-web: examples/web/dist/index.html build/web/expected.json
+test-web: examples/web/dist/index.html build/web/expected.json .venv/test
 	scripts/web/install_browsers
 	cd runtimes/js && npm run test:web
+	EDGESPEC_DEEP=1 $(BIN)/pytest -q tests/project/test_guides.py -k npm_installed
 
 build/npu/environment: scripts/npu/setup
 	scripts/npu/setup $@

@@ -95,7 +95,7 @@ async function bundled() {
     conditions: ["onnxruntime-web-use-extern-wasm"],
     logLevel: "error",
   };
-  const alias = { "edgespec/web": join(PACKAGE, "dist/web/index.js") };
+  const alias = { "@edgespec/edgespec/web": join(PACKAGE, "dist/web/index.js") };
   await build({
     ...options,
     entryPoints: [join(HERE, "edgespec.worker.js"), join(HERE, "transformersjs.worker.js")],

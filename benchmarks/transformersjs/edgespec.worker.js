@@ -1,6 +1,6 @@
 // edgespec/web behind the messages of compare.mjs: load, and generate with or without a draft.
 
-import { load } from "edgespec/web";
+import { load } from "@edgespec/edgespec/web";
 
 let pair = null;
 

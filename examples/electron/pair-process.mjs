@@ -1,6 +1,6 @@
 // The pair's own process, an Electron utility process: opens the folder that it is given, then answers.
 
-import { load } from "edgespec/node";
+import { load } from "@edgespec/edgespec/node";
 import { answer } from "./answering.mjs";
 
 const port = process.parentPort;

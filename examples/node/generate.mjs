@@ -1,6 +1,6 @@
 // node generate.mjs PAIR PROMPT
 
-import { load } from "edgespec";
+import { load } from "@edgespec/edgespec";
 
 const [folder, prompt] = process.argv.slice(2);
 try {

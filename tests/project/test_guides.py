@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tarfile
 import tomllib
 import wave
 from pathlib import Path
@@ -28,6 +29,7 @@ from click.testing import CliRunner
 import edgespec
 from adapters import write_adapter
 from checkpoints import write_noisy
+from depth import deep
 from edgespec.cli.main import main
 from serving import Served
 from whisper_checkpoints import write_whisper
@@ -44,10 +46,9 @@ HUB = ("smollm2-1.7b", "flan-t5-large")
 # Blocks that are not run, by what is in them.
 ELSEWHERE = {
     "ray.data.from_items": "tests/batch/test_batch_on_ray.py",
-    "edgespec/web": "runtimes/js/tests/web/page.test.ts",
-    "streamText": "runtimes/js/tests/ai-sdk.test.ts",
+    "@edgespec/edgespec/web": "runtimes/js/tests/web/page.test.ts",
 }
-NODE_MODULES = ROOT / "examples" / "node" / "node_modules"
+JAVASCRIPT = ROOT / "runtimes" / "js"
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -82,8 +83,6 @@ def shelf(pair_folder, chat_folder, tiny_folder, tiny_checkpoints, tmp_path_fact
         (folder / "build" / name).symlink_to(linked)
     links = {"pair": tiny_folder, "PAIR": chat_folder, "TARGET": target, "DRAFT": draft}
     links |= {"HEAD": write_noisy(target, folder / "head", noise=0.1), "models": ROOT / "models"}
-    if NODE_MODULES.is_dir():
-        links["node_modules"] = NODE_MODULES
     for name, linked in links.items():
         (folder / name).symlink_to(linked)
     shutil.copytree(write_whisper(folder / "w"), folder / "whisper-base")
@@ -140,7 +139,7 @@ def typed(words: list[str]) -> None:
         rules = (ROOT / "Makefile").read_text(encoding="utf-8")
         assert re.search(rf"^{arguments[0]}:", rules, re.MULTILINE)
     else:
-        assert program in ("cd", "jq", "lm_eval", "npm", "python3", ".", "zcat"), words
+        assert program in ("cd", "export", "jq", "lm_eval", "npm", "python3", ".", "zcat"), words
 
 
 def parsed(arguments: list[str]) -> None:
@@ -182,28 +181,85 @@ def read(block: str, names: dict[str, object]) -> None:
         exec(compile(block, "block", "exec"), names)
 
 
-@pytest.mark.skipif(
-    not (shutil.which("node") and NODE_MODULES.is_dir() and (ROOT / "runtimes/js/dist").is_dir()),
-    reason="needs Node.js and examples/node/node_modules: make test",
+needs_node = pytest.mark.skipif(
+    not (shutil.which("npm") and (JAVASCRIPT / "dist").is_dir()),
+    reason="needs Node.js, and npm ci && npm run build in runtimes/js: make test",
 )
-def test_the_javascript_of_the_guides_runs(shelf):
-    scripts = [
-        block if "import { load" in block else f'import {{ load }} from "edgespec";\n{block}'
-        for page in PAGES
-        for kind, block in blocks(page)
-        if kind == "js" and not any(mark in block for mark in ELSEWHERE)
-    ]
-    assert len(scripts) >= 3
+
+
+def packed(folder: Path) -> Path:
+    """The archive that `npm pack` makes of the package."""
+    command = ["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(folder)]
+    done = subprocess.run(command, cwd=JAVASCRIPT, capture_output=True, text=True, check=True)
+    return folder / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def application(shelf, tmp_path_factory) -> Path:
+    """A folder with pairs, and node_modules with what the archive holds and what it needs."""
+    folder = tmp_path_factory.mktemp("application")
+    (folder / "build").symlink_to(shelf / "build")
+    ours = folder / "node_modules" / "@edgespec" / "edgespec"
+    ours.parent.mkdir(parents=True)
+    with tarfile.open(packed(folder)) as archive:
+        archive.extractall(folder, filter="data")
+    (folder / "package").rename(ours)
+    for name in ("@huggingface", "onnxruntime-common", "onnxruntime-node", "koffi", "ai", "ai-6"):
+        (folder / "node_modules" / name).symlink_to(JAVASCRIPT / "node_modules" / name)
+    return folder
+
+
+def run_together(folder: Path, scripts: list[str]) -> None:
+    """Runs scripts in a process of Node.js that loads ONNX Runtime once."""
     for number, script in enumerate(scripts):
-        (shelf / f"block{number}.mjs").write_text(script, encoding="utf-8")
-    (shelf / "all.mjs").write_text(
+        (folder / f"block{number}.mjs").write_text(script, encoding="utf-8")
+    (folder / "all.mjs").write_text(
         "".join(f'await import("./block{number}.mjs");\n' for number in range(len(scripts)))
         + "process.exit(0);\n"
     )
     done = subprocess.run(
-        ["node", "all.mjs"], cwd=shelf, capture_output=True, text=True, timeout=300
+        ["node", "all.mjs"], cwd=folder, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
+
+
+def scripts_of_guides() -> list[str]:
+    """Blocks of JavaScript; those for AI SDK 7 also as the guide says for 6."""
+    usual = 'import { load } from "@edgespec/edgespec";\n'
+    scripts = [
+        block if "import { load" in block else usual + block
+        for page in PAGES
+        for kind, block in blocks(page)
+        if kind == "js" and not any(mark in block for mark in ELSEWHERE)
+    ]
+    older = [script for script in scripts if '/ai-sdk"' in script]
+    assert len(scripts) >= 4
+    assert older
+    return scripts + [
+        script.replace('/ai-sdk"', '/ai-sdk-6"').replace('"ai"', '"ai-6"') for script in older
+    ]
+
+
+@needs_node
+def test_the_javascript_of_the_guides_runs(application):
+    run_together(application, scripts_of_guides())
+
+
+@needs_node
+@deep
+def test_the_javascript_of_the_guides_runs_where_npm_installed_it(shelf, tmp_path):
+    """The guide's own lines, in an empty folder. npm asks its registry for what it has not kept."""
+    guide = blocks(GUIDES / "javascript.md")
+    (block,) = [block for kind, block in guide if kind in SHELL and "npm init" in block]
+    archive = packed(tmp_path)
+    lines = re.sub(r"\S*/edgespec-edgespec-\S+\.tgz", str(archive), block)
+    assert lines != block
+    folder = tmp_path / "application"
+    folder.mkdir()
+    lines += "npm install --force ai@7 ai-6@npm:ai@6\n"  # Node.js 20 is too old for 7's taste
+    subprocess.run(["bash", "-ec", lines], cwd=folder, check=True, capture_output=True)
+    (folder / "build").symlink_to(shelf / "build")
+    run_together(folder, scripts_of_guides())
 
 
 def test_what_is_not_run_here_has_a_test_elsewhere():

@@ -1,7 +1,7 @@
 // Everything that computes. Messages in: load, generate, stop. Messages out: progress, loaded, begun,
 // chunk, done, failed.
 
-import { load } from "edgespec/web";
+import { load } from "@edgespec/edgespec/web";
 
 const WASM = new URL("ort/", self.location.href).href;
 

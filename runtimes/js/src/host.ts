@@ -1,4 +1,4 @@
-// What runs graphs and keeps files: Node.js, a browser. `edgespec/node` and `edgespec/web` each make a
+// What runs graphs and keeps files: Node.js, a browser. `@edgespec/edgespec/node` and `@edgespec/edgespec/web` each make a
 // Host and a Folder; everything else is shared.
 
 import type { Tensor } from "onnxruntime-common";

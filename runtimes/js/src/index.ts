@@ -1,4 +1,4 @@
-// The package's public names. `load` is the adapter's: of `edgespec/node` in Node.js and Electron.
+// The package's public names. `load` is the adapter's: of `@edgespec/edgespec/node` in Node.js and Electron.
 
 export { load } from "#adapter";
 export * from "./errors.js";

@@ -3,7 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LanguageModelV4CallOptions, LanguageModelV4Prompt, LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import * as ai7 from "ai";
+import * as ai6 from "ai-6";
 import { languageModel } from "../src/interfaces/ai-sdk.js";
+import { languageModel as languageModel6 } from "../src/interfaces/ai-sdk-6.js";
+import type { TextMaker } from "../src/interfaces/turns.js";
 import { scriptedPair } from "./scripted-pair.js";
 
 const QUESTION: LanguageModelV4Prompt = [{ role: "user", content: [{ type: "text", text: "Why?" }] }];
@@ -180,3 +184,31 @@ test("a translation pair takes the user's text as it is", async () => {
   const { content } = await languageModel(pair).doGenerate({ prompt: QUESTION });
   assert.deepEqual([content, prompts], [[{ type: "text", text: "Warum?" }], ["Why?"]]);
 });
+
+// Applications of AI SDK 6 have version 3 of @ai-sdk/provider, whose types these are; here it is version 4.
+const model6 = (pair: TextMaker) => languageModel6(pair) as unknown as Exclude<ai6.LanguageModel, string>;
+
+const SDKS = {
+  "AI SDK 7": {
+    generate: (pair: TextMaker) => ai7.generateText({ model: languageModel(pair), prompt: "Why?", seed: 3 }),
+    stream: (pair: TextMaker) => ai7.streamText({ model: languageModel(pair), prompt: "Why?", maxOutputTokens: 4 }),
+  },
+  "AI SDK 6": {
+    generate: (pair: TextMaker) => ai6.generateText({ model: model6(pair), prompt: "Why?", seed: 3 }),
+    stream: (pair: TextMaker) => ai6.streamText({ model: model6(pair), prompt: "Why?", maxOutputTokens: 4 }),
+  },
+};
+
+for (const [name, { generate, stream }] of Object.entries(SDKS)) {
+  test(`${name} itself generates and streams`, async () => {
+    const { pair, prompts } = scripted();
+    const { text, finishReason, usage, warnings, providerMetadata } = await generate(pair);
+    assert.deepEqual([text, finishReason, warnings], ["So it is.", "stop", []]);
+    assert.deepEqual([prompts, usage.outputTokens], [["<Why?>"], text.length + 1]);
+    assert.equal(providerMetadata!.edgespec!.seed, 3);
+    const streamed = stream(pair);
+    let deltas = "";
+    for await (const delta of streamed.textStream) deltas += delta;
+    assert.deepEqual([deltas, await streamed.finishReason], ["So i", "length"]);
+  });
+}

@@ -73,7 +73,7 @@ async function bundle(worker: string, folder: string): Promise<void> {
     splitting: true,
     target: "es2022",
     conditions: ["onnxruntime-web-use-extern-wasm"],
-    alias: { "edgespec/web": resolve("dist/web/index.js") },
+    alias: { "@edgespec/edgespec/web": resolve("dist/web/index.js") },
     logLevel: "error",
   });
   mkdirSync(join(folder, "ort"));
