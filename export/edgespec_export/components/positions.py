@@ -193,14 +193,18 @@ def requested_rows(g: Graph, x: ir.Value) -> ir.Value:
     return g.op.Slice(x, skip, g.ints(np.iinfo(np.int64).max), g.ints(0))
 
 
-def first_key_bias(g: Graph, positions: Positions, heads: int) -> ir.Value:
+def first_key_bias(
+    g: Graph, positions: Positions, heads: int, window: int | None = None
+) -> ir.Value:
     """[1, heads, m, total]: 0, but for the first key and any row after the first a number that
-    softmax makes 0."""
-    zero = positions.number(g, 0)
-    first = g.op.Equal(positions.keys(g), zero)
-    later = g.op.Greater(g.op.Unsqueeze(positions.queries, g.ints(1)), zero)
+    softmax makes 0; likewise for keys before a row's window, if there is one."""
+    zero, queries = positions.number(g, 0), g.op.Unsqueeze(positions.queries, g.ints(1))
+    hides = g.op.And(g.op.Greater(queries, zero), g.op.Equal(positions.keys(g), zero))
+    if window is not None:
+        last = g.op.Sub(queries, positions.number(g, window))
+        hides = g.op.Or(hides, g.op.LessOrEqual(positions.keys(g), last))
     hidden, seen = g.constant(-1e30, np.float32), g.constant(0, np.float32)
-    bias = g.op.Where(g.op.And(later, first), hidden, seen)
+    bias = g.op.Where(hides, hidden, seen)
     return g.op.Expand(g.op.Unsqueeze(bias, g.ints(0, 1)), g.ints(1, heads, 1, 1))
 
 

@@ -7,16 +7,18 @@ model types differ is in llama_kinds.py.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from edgespec_export.components.attention.attention import PositionEncoding
 from edgespec_export.components.attention.heads import HeadNorms, Heads
 from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
 from edgespec_export.components.blocks.feed_forward import Gate
 from edgespec_export.components.blocks.self_attention import SelfAttention
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import RmsNorm
-from edgespec_export.components.positions import Angles, Positions, Rotary
+from edgespec_export.components.positions import Positions, Rotary
 from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.llama_like.llama_kinds import KINDS, LlamaKind
 from edgespec_export.families.llama_like.llama_windows import layer_windows
@@ -115,7 +117,7 @@ class Llama(DecoderOnly):
     def last_norm(self) -> RmsNorm:
         return self._norm("model.norm")
 
-    def encodings(self, g: Graph, positions: Positions) -> list[Angles]:
+    def encodings(self, g: Graph, positions: Positions) -> Sequence[PositionEncoding]:
         return [self.rotary.emit(g, positions)] * self.layers
 
     def _attention_block(self, at: str, index: int) -> AttentionBlock:

@@ -19,6 +19,7 @@ from edgespec_export.families.drafts.qwen35.head_in_checkpoint import (
     has_own_head,
     open_own_head,
 )
+from edgespec_export.families.drafts.speculators import KIND
 from edgespec_export.families.drafts.target_table import WithTargetTable
 
 __all__ = ["open_checkpoints"]
@@ -26,6 +27,7 @@ __all__ = ["open_checkpoints"]
 ARCHITECTURE = "LlamaForCausalLMEagle3"  # of SpecForge's configs
 LLAMA = "LlamaForCausalLM"  # of SafeAILab's, which differ from a Llama's by this key:
 PROPOSES = "draft_vocab_size"
+KINDS = ("eagle3",)  # in the layout of the package "speculators"
 # What a config may call the model that the layer is like; the layer is the same for all of them.
 MODEL_TYPES = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 
@@ -71,6 +73,8 @@ def _head_config(source: Source) -> JsonObject | None:
 
 
 def _is_head(config: JsonObject) -> bool:
+    if KIND in config:
+        return True
     names = config.get("architectures")
     if names == [LLAMA]:
         return PROPOSES in config
@@ -106,11 +110,18 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
 
 
 def _check_kind(source: Source, config: JsonObject) -> None:
+    if KIND in config:
+        if config[KIND] not in KINDS:
+            raise EdgespecError(
+                f"{source.label}: config.json says {KIND} = {shortened(config[KIND])}; of drafts "
+                f"in this layout edgespec exports {', '.join(KINDS)}"
+            )
+        return
     if config.get("architectures") not in ([ARCHITECTURE], [LLAMA]):
         raise EdgespecError(
             f"{source.label}: config.json says architectures = "
             f"{shortened(config.get('architectures'))}; edgespec exports EAGLE-3 heads only as "
-            f"{ARCHITECTURE} (SpecForge) or {LLAMA} with a {PROPOSES} (SafeAILab)"
+            f"{ARCHITECTURE} (SpecForge), {LLAMA} with a {PROPOSES} (SafeAILab) or with a {KIND}"
         )
     if config.get("model_type") not in MODEL_TYPES:
         raise EdgespecError(

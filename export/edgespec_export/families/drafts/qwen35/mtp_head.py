@@ -23,13 +23,7 @@ from edgespec.artifact import graph_io
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.attention import Attention, PositionEncoding
-from edgespec_export.components.attention.heads import (
-    HeadNorms,
-    Heads,
-    Projections,
-    apply_rotary,
-    normed_heads,
-)
+from edgespec_export.components.attention.heads import HeadNorms, Heads
 from edgespec_export.components.blocks.block import AttentionBlock, Block, EmitContext
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import RmsNorm
@@ -41,6 +35,7 @@ from edgespec_export.components.positions import (
     first_key_bias,
 )
 from edgespec_export.components.residual_stream import ResidualStream
+from edgespec_export.families.drafts.after_first import AfterTheFirst
 from edgespec_export.families.drafts.eagle3.split_weights import STATE, TOKEN, SplitWeights, half
 from edgespec_export.families.family import Family
 from edgespec_export.families.qwen35.qwen35 import ATTENTION, Qwen35
@@ -63,21 +58,16 @@ class _AfterTheFirst:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        count, kv_count, size = self.heads.count, self.heads.kv_count, self.heads.size
-        return (count * size, kv_count * size, kv_count * size, count * size)
+        q, k, v = self._attention.widths
+        return (q, k, v, q)
 
     def emit(self, g: Graph, inputs: Sequence[ir.Value], context: EmitContext) -> ir.Value:
-        q, k, v, gate = inputs
-        assert context.positions is not None, "a head has positions"
-        assert context.encoding is not None, "a head hides its first key"
-        heads, angles = self.heads, self.rotary.emit(g, context.positions)
-        q = normed_heads(g, q, RmsNorm(self.norms.q, self.norms.epsilon), heads.size)
-        k = normed_heads(g, k, RmsNorm(self.norms.k, self.norms.epsilon), heads.size)
-        q = apply_rotary(g, q, heads.count, angles, heads)
-        k = apply_rotary(g, k, heads.kv_count, angles, heads)
-        rows = Projections(q, k, v, heads)
-        y = context.attention.cached(g, rows, 0, context.positions, context.encoding)
-        return g.op.Mul(y, g.op.Sigmoid(gate))
+        *rows, gate = inputs
+        return g.op.Mul(self._attention.emit(g, rows, context), g.op.Sigmoid(gate))
+
+    @property
+    def _attention(self) -> AfterTheFirst:
+        return AfterTheFirst(0, self.heads, self.norms, self.rotary)
 
 
 @dataclass(frozen=True, kw_only=True)
