@@ -1,15 +1,18 @@
-"""Sound files by their names: WAV by numpy, all others by the package soundfile."""
+"""Sound files: WAV by numpy, others by the package soundfile, the rest by ffmpeg."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from edgespec.audio.converted_sound import ConvertedSound, has_ffmpeg
 from edgespec.audio.sound import Samples, Sound, check_rate, mixed
 from edgespec.audio.wav_file import WavFile, is_wav
-from edgespec.errors import EdgespecError, UsageError, needs_extra
+from edgespec.errors import EdgespecError, UsageError, in_checkout
 
 __all__ = ["open_sound"]
+
+AUDIO = in_checkout(".[audio]")
 
 
 def open_sound(path: Path) -> Sound:
@@ -17,7 +20,7 @@ def open_sound(path: Path) -> Sound:
 
     Raises:
         UsageError: there is no such file.
-        EdgespecError: it holds no sound that can be read, or needs the package soundfile.
+        EdgespecError: it holds no sound that can be read, or needs the package soundfile or ffmpeg.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file; give a sound file, such as a WAV file")
@@ -25,15 +28,27 @@ def open_sound(path: Path) -> Sound:
         raise EdgespecError(f"{path}: is empty")
     if is_wav(path):
         return WavFile(path)
-    with needs_extra("audio"):
+    found = _by_library(path)
+    if not isinstance(found, str):
+        return found
+    if has_ffmpeg():
+        return ConvertedSound(path)
+    raise EdgespecError(
+        f"{path}: {found}; ffmpeg, which reads more, is not installed here: install it, or give a "
+        "WAV file"
+    )
+
+
+def _by_library(path: Path) -> Sound | str:
+    """The sound as soundfile reads it; else why it does not."""
+    try:
         import soundfile
+    except ModuleNotFoundError:
+        return f"is no WAV file; FLAC, MP3 and Ogg need the package soundfile ({AUDIO})"
     try:
         return _LibrarySound(path, soundfile.SoundFile(path))
     except soundfile.LibsndfileError as error:
-        raise EdgespecError(
-            f"{path}: is no sound that can be read ({error.error_string.rstrip('.')}); convert it, "
-            "such as: ffmpeg -i FILE sound.wav"
-        ) from None
+        return f"is no sound that soundfile can read ({error.error_string.rstrip('.')})"
 
 
 class _LibrarySound:

@@ -316,9 +316,9 @@ class Pair:
                 samples at 16 kHz, [samples] or [samples, channels], as floats from -1 to 1; or an
                 `edgespec.audio.sound.Sound`, such as `ArraySound(samples, rate)`. A file is read
                 window by window, however long it is.
-            options: `language`, `task`, `timestamps`, `use_previous` and `no_speech` are explained
-                in `edgespec.speech.transcribing.Transcriber.options`; `temperature` (0 is greedy),
-                `seed`, `gamma` and `draft` in `edgespec.GenerationOptions`.
+            options: those of `edgespec.speech.speech_options.checked_options` (`language`, `task`,
+                `temperature`, what is left out as silence, …), and `seed` (0 if it is not given: a
+                sound has one transcript), `gamma` and `draft` of `edgespec.GenerationOptions`.
 
         Raises:
             UsageError: an argument is out of range, or the target reads text. Another stream that

@@ -21,10 +21,12 @@ from edgespec.core.sampling import SamplingProcessor
 from edgespec.core.stats import counted
 from edgespec.costs.controller import Controller
 from edgespec.errors import UsageError, shortened
-from edgespec.pair.drafting import Drafting, loop_of
+from edgespec.pair.drafting import DraftChoice, Drafting, loop_of
 from edgespec.pair.parts import PairParts
+from edgespec.pair.window_drafting import WindowDrafting
 from edgespec.speech.speech_model import SpeechModel
-from edgespec.speech.transcribing import SpeechOptions, TextStart, Transcriber
+from edgespec.speech.speech_options import CheckedOptions, SpeechOptions, checked_options
+from edgespec.speech.transcribing import TextStart, Transcriber
 from edgespec.speech.transcript import Segment, Transcript
 
 __all__ = ["SoundInput", "SpeechEngine", "TranscriptStream", "TranscriptionOptions"]
@@ -33,10 +35,9 @@ SoundInput = str | PathLike[str] | npt.NDArray[Any] | Sound
 
 
 class DecodingOptions(TypedDict, total=False):
-    """How a transcript is decoded; see `Pair.stream`."""
+    """How a transcript is decoded; see `Pair.stream_transcript`."""
 
-    temperature: float
-    seed: int | None
+    seed: int
     gamma: int | str | None
     draft: bool | str
 
@@ -82,6 +83,9 @@ class SpeechEngine:
         parts: of the pair.
         drafting: what drafts are made from.
         speech, draft_speech: speech formats of the target and of the draft.
+
+    Attributes:
+        window_drafting: what windows took with the draft model and without it.
     """
 
     def __init__(
@@ -94,14 +98,16 @@ class SpeechEngine:
         self.parts = parts
         self.drafting = drafting
         self.speech = speech
+        self.window_drafting = WindowDrafting()
         self._draft_speech = draft_speech
 
     def stream(self, sound: SoundInput, options: TranscriptionOptions) -> TranscriptStream:
         """The transcript of a sound as it grows; see `edgespec.Pair.stream_transcript`."""
         given = cast("dict[str, Any]", dict(options))
         decoding = {name: given.pop(name) for name in DECODING if name in given}
+        checked = checked_options(self.speech, **given)
         result = Transcript()
-        rounds = _WindowRounds(self, result, **decoding)
+        rounds = _WindowRounds(self, checked, result, **decoding)
         transcriber = Transcriber(
             cast("SpeechModel", self.parts.target),
             cast("SpeechModel | None", self.parts.draft) if rounds.uses_draft else None,
@@ -111,14 +117,24 @@ class SpeechEngine:
             decode=self._decoded,
             rounds=rounds,
         )
-        checked = transcriber.options(**given)
         opened = _opened(sound)
+        result.duration = opened.length / opened.rate
+        before = self._encoded(checked.prompt)
 
         def segments() -> Iterator[Segment]:
             with self.parts.occupied():
-                yield from transcriber.segments(opened, checked, result)
+                for segment in transcriber.segments(opened, checked, before, result):
+                    result.segments.append(segment)
+                    yield segment
 
         return TranscriptStream(segments(), result)
+
+    def _encoded(self, prompt: str | None) -> list[int]:
+        """The tokens of what is taken for said before."""
+        if not prompt or not prompt.strip():
+            return []
+        encoding = self.parts.tokenizer.encode(f" {prompt.strip()}", add_special_tokens=False)
+        return [token for token in encoding.ids if token < self.speech.end]
 
     def _decoded(self, tokens: Sequence[int]) -> str:
         return str(self.parts.tokenizer.decode(list(tokens), skip_special_tokens=True))
@@ -134,38 +150,51 @@ class _WindowRounds:
     def __init__(
         self,
         engine: SpeechEngine,
+        options: CheckedOptions,
         result: Transcript,
         *,
-        temperature: float = 0.0,
-        seed: int | None = None,
+        seed: int = 0,
         gamma: int | str | None = None,
         draft: bool | str = True,
     ) -> None:
         self._engine, self._result = engine, result
-        self._sampling = Sampling(temperature)
-        greedy = self._sampling.greedy
-        self._choice = engine.drafting.choice(draft, gamma, None, greedy)
-        if not (self._choice.kind is None or isinstance(self._choice.kind, str)):
-            raise UsageError("draft is an object of your own; a transcript takes a drafter's name")
+        self._draft, self._gamma = draft, gamma
         self._seed = Coupled(seed, 0).seed
         self._last_tokens = (engine.speech.end,)
-        self._drafter(None)  # checks γ and the drafter
-        self.uses_draft = self._choice.uses_model
-        result.seed = None if greedy else self._seed
+        choices = [self._choice(temperature) for temperature in options.temperatures]
+        for temperature, choice in zip(options.temperatures, choices, strict=True):
+            self._drafter(choice, Sampling(temperature), None)  # checks γ and the drafter
+        self.uses_draft = any(choice.uses_model for choice in choices)
+        result.seed = self._seed if any(options.temperatures) else None
 
     def __call__(self, start: TextStart) -> Iterator[Round]:
         """The rounds of a window's text."""
-        parts = self._engine.parts
-        drafter, gamma = self._drafter(start)
-        loop = loop_of(drafter, gamma, self._choice.rule)(
+        choice = self._choice(start.temperature)
+        by_clock = choice.uses_model and self._draft is True and self._gamma in (None, "auto")
+        if not by_clock or not choice.keeps_text:
+            yield from self._decoded(start, choice)
+            return
+        windows = self._engine.window_drafting
+        drafts = windows.drafts()
+        if not drafts:
+            choice = self._engine.drafting.choice(False, None, None, start.temperature == 0)
+        began = self._result.stats.seconds, self._result.stats.tokens
+        yield from self._decoded(start, choice)
+        stats = self._result.stats
+        windows.count(drafts, stats.seconds - began[0], stats.tokens - began[1])
+
+    def _decoded(self, start: TextStart, choice: DraftChoice) -> Iterator[Round]:
+        parts, sampling = self._engine.parts, Sampling(start.temperature)
+        drafter, gamma = self._drafter(choice, sampling, start)
+        loop = loop_of(drafter, gamma, choice.rule)(
             parts.target,
             prompt=start.prompt,
-            process=SamplingProcessor(self._sampling),
-            # Windows share no noise.
+            process=SamplingProcessor(sampling),
+            # Texts of windows share no noise.
             randomness=Coupled(self._seed, len(start.prompt) + start.emitted),
             max_new_tokens=parts.target.capacity,
             ends=self._last_tokens.__contains__,
-            logits=start.logits,
+            logits=True,
             edit=start.rules,
         )
         rounds = decoded(loop)
@@ -173,11 +202,20 @@ class _WindowRounds:
             rounds = parts.remembered.watched(rounds)
         return counted(rounds, self._result.stats, parts.seconds)
 
-    def _drafter(self, start: TextStart | None) -> tuple[Drafter | None, Controller]:
+    def _choice(self, temperature: float) -> DraftChoice:
+        """What drafts at a temperature, and the rule of its text."""
+        choice = self._engine.drafting.choice(self._draft, self._gamma, None, temperature == 0)
+        if not (choice.kind is None or isinstance(choice.kind, str)):
+            raise UsageError("draft is an object of your own; a transcript takes a drafter's name")
+        return choice
+
+    def _drafter(
+        self, choice: DraftChoice, sampling: Sampling, start: TextStart | None
+    ) -> tuple[Drafter | None, Controller]:
         """The drafter of a text, None if it is decoded plainly, and the controller of its γ."""
         return self._engine.drafting.drafter(
-            self._choice,
-            SamplingProcessor(self._sampling),
+            choice,
+            SamplingProcessor(sampling),
             last_tokens=self._last_tokens,
             draft=start.draft if start else None,
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 import numpy as np
 
@@ -13,30 +12,27 @@ from edgespec.artifact.speech_format import SpeechFormat
 from edgespec.audio.log_mel import FRAMES_PER_SECOND, Spectrogram, SpectrogramWindow
 from edgespec.audio.resampling import resampled
 from edgespec.audio.sound import Sound
-from edgespec.core.array_types import Logits
+from edgespec.core.array_types import LogitRows
 from edgespec.core.decode import Round
 from edgespec.core.logit_edits import LogitEdit
-from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.errors import EdgespecError
 from edgespec.speech.segments import TokenSegment, segments_of
 from edgespec.speech.speech_model import RuledDraft, SpeechModel
+from edgespec.speech.speech_options import CheckedOptions
 from edgespec.speech.token_rules import TokenRules
 from edgespec.speech.transcript import Segment, Transcript
+from edgespec.speech.window_text import (
+    WindowText,
+    compression,
+    is_silent,
+    log_softmax,
+    needs_another,
+)
 
-__all__ = ["SpeechOptions", "TextStart", "Transcriber"]
+__all__ = ["TextStart", "Transcriber"]
 
-TASKS = ("transcribe", "translate")
-# Mean log-probability from which a text is believed, however silent the window.
-MIN_MEAN_LOGPROB = -1.0
-
-
-class SpeechOptions(TypedDict, total=False):
-    """The keyword arguments of `Transcriber.options`."""
-
-    language: str | None
-    task: str
-    timestamps: bool
-    use_previous: bool
-    no_speech: float | None
+# A text that was decoded above this is no good beginning for the next window's.
+HIGHEST_OF_PREVIOUS = 0.5
 
 
 @dataclass(frozen=True)
@@ -47,26 +43,15 @@ class TextStart:
         prompt: token ids of the target.
         rules: on the tokens after them.
         draft: the draft model with its own beginning; None if the pair has none.
-        emitted: tokens of the windows before.
-        logits: whether the rows of logits are needed, too.
+        emitted: tokens that were decoded before, in other windows or at other temperatures.
+        temperature: of the text.
     """
 
     prompt: list[int]
     rules: TokenRules
     draft: RuledDraft | None
     emitted: int
-    logits: bool
-
-
-@dataclass(frozen=True)
-class _Options:
-    """What is asked for; `Transcriber.options` explains it."""
-
-    language: str | None
-    task: str
-    timestamps: bool
-    use_previous: bool
-    no_speech: float | None
+    temperature: float
 
 
 class Transcriber:
@@ -96,45 +81,15 @@ class Transcriber:
         self._to_draft_ids = to_draft_ids
         self._decode = decode
         self._rounds = rounds
+        self._emitted = 0
 
-    def options(
-        self,
-        *,
-        language: str | None = None,
-        task: str = "transcribe",
-        timestamps: bool = True,
-        use_previous: bool = False,
-        no_speech: float | None = 0.6,
-    ) -> _Options:
-        """Checked options of a transcript.
+    def segments(
+        self, sound: Sound, options: CheckedOptions, before: Sequence[int], result: Transcript
+    ) -> Iterator[Segment]:
+        """Transcribes; yields each segment, and says in `result` how far it is.
 
         Args:
-            language: code of the spoken language; None finds it in the first window.
-            task: "transcribe", or "translate" to English.
-            timestamps: let the model say when; without, a window is one segment.
-            use_previous: the text of earlier windows is the beginning of the next one's.
-            no_speech: a window is silent if this is less than the probability of silence, and its
-                text is improbable (less than e⁻¹ per token); None believes every text.
-
-        Raises:
-            UsageError: an option is not one of those.
-        """
-        speech = self._speech
-        if task not in TASKS:
-            raise UsageError(f"task is {shortened(task)}; give one of: {', '.join(TASKS)}")
-        if task == "translate" and speech.translate is None:
-            raise UsageError("this model knows English only and translates nothing")
-        if language is not None and language not in (speech.languages or {"en": 0}):
-            known = ", ".join(speech.languages or ["en"])
-            raise UsageError(f"language is {shortened(language)}; this model knows {known}")
-        if no_speech is not None and not 0 <= no_speech <= 1:
-            raise UsageError(f"no_speech is {shortened(no_speech)}; give 0 to 1, or None")
-        if not speech.is_multilingual:
-            language = "en"
-        return _Options(language, task, timestamps, use_previous, no_speech)
-
-    def segments(self, sound: Sound, options: _Options, result: Transcript) -> Iterator[Segment]:
-        """Transcribes; adds to `result` and yields each segment.
+            before: tokens of `options.prompt`.
 
         Raises:
             EdgespecError: the sound has less than a frame, or cannot be read.
@@ -146,77 +101,98 @@ class Transcriber:
                 f"the sound has {sound.length} samples; give at least 10 milliseconds of sound"
             )
         result.language = options.language
-        said: list[int] = []
-        emitted = 0
-        start = 0
+        said = list(before)
+        start = self._emitted = 0
         while start < spectrogram.frames:
             frames = min(speech.frames, spectrogram.frames - start)
-            silence = self._hear(spectrogram.window(start, speech.frames), result)
-            before = said if options.use_previous else []
-            tokens, logprob = self._text(options, result, before, emitted, silence)
-            emitted += len(tokens)
+            language, silence = self._hear(
+                spectrogram.window(start, speech.frames), options, result
+            )
+            text = self._believed(options, language, said, silence)
             result.seconds = (start + frames) / FRAMES_PER_SECOND
-            if logprob is not None and logprob < MIN_MEAN_LOGPROB:
+            if is_silent(text, options):
                 start += frames
                 continue
-            found = segments_of(tokens, speech, frames)
+            found = segments_of(text.tokens, speech, frames)
             for part in found.segments:
-                segment = self._segment(part, start)
+                segment = self._segment(part, start, text)
                 if segment.text:
                     said += segment.token_ids
-                    result.segments.append(segment)
                     yield segment
+            if not options.use_previous or text.temperature > HIGHEST_OF_PREVIOUS:
+                said = []
             start += found.advance
 
-    def _hear(self, window: SpectrogramWindow, result: Transcript) -> float:
-        """Gives both models the window; finds the language, if it is not known yet.
-
-        Returns the probability of silence.
-        """
+    def _hear(
+        self, window: SpectrogramWindow, options: CheckedOptions, result: Transcript
+    ) -> tuple[str | None, float]:
+        """Gives both models the window. Returns its language, if no other is known, and the
+        probability of silence; the first window with speech decides the transcript's language."""
         speech = self._speech
         self._target.hear(window)
         if self._draft is not None:
             self._draft.hear(window)
         logits = self._target.score([self._target.prefill([speech.start])])[0]
-        if result.language is None:
-            codes, tokens = zip(*speech.languages.items(), strict=True)
-            result.language = codes[int(logits[list(tokens)].argmax())]
-        if speech.no_speech is None:
-            return 0.0
-        return float(np.exp(_log_softmax(logits)[speech.no_speech]))
+        silence = 0.0
+        if speech.no_speech is not None:
+            silence = float(np.exp(log_softmax(logits)[speech.no_speech]))
+        if result.language is not None:
+            return result.language, silence
+        codes, tokens = zip(*speech.languages.items(), strict=True)
+        logprobs = log_softmax(logits[list(tokens)])
+        likeliest = int(logprobs.argmax())
+        if options.no_speech is None or silence <= options.no_speech:
+            result.language = codes[likeliest]
+            result.language_probability = float(np.exp(logprobs[likeliest]))
+        return codes[likeliest], silence
+
+    def _believed(
+        self,
+        options: CheckedOptions,
+        language: str | None,
+        before: Sequence[int],
+        silence: float,
+    ) -> WindowText:
+        """A window's text at the first temperature whose text is good, else at the last one."""
+        for temperature in options.temperatures:
+            text = self._text(options, language, before, silence, temperature)
+            if not needs_another(text, options):
+                break
+        return text
 
     def _text(
         self,
-        options: _Options,
-        result: Transcript,
+        options: CheckedOptions,
+        language: str | None,
         before: Sequence[int],
-        emitted: int,
         silence: float,
-    ) -> tuple[list[int], float | None]:
-        """A window's tokens, without the one that ends them, and their mean log-probability; None
-        where it is not asked for, because the window is not silent."""
+        temperature: float,
+    ) -> WindowText:
+        """A window's text at a temperature."""
         speech = self._speech
-        silent = options.no_speech is not None and silence > options.no_speech
         rules = TokenRules(speech, timestamps=options.timestamps)
         start = TextStart(
-            prompt=_prompt(speech, options, result.language, before, self._target.capacity),
+            prompt=_prompt(speech, options, language, before, self._target.capacity),
             rules=rules,
-            draft=self._ruled_draft(options, result.language, before),
-            emitted=emitted,
-            logits=silent,
+            draft=self._ruled_draft(options, language, before),
+            emitted=self._emitted,
+            temperature=temperature,
         )
         tokens: list[int] = []
         logprobs: list[float] = []
         for round_ in self._rounds(start):
-            if silent and round_.logits is not None:
+            if round_.logits is not None:
                 logprobs += _logprobs(round_.logits, round_.tokens, tokens, rules)
             tokens += round_.tokens
+        self._emitted += len(tokens)
         if tokens and tokens[-1] == speech.end:
             tokens.pop()
-        return tokens, sum(logprobs) / len(logprobs) if logprobs else None
+        # The token that ends a text counts, also where the cache was full before it came.
+        mean = sum(logprobs) / (len(tokens) + 1)
+        return WindowText(tokens, temperature, mean, compression(self._words(tokens)), silence)
 
     def _ruled_draft(
-        self, options: _Options, language: str | None, before: Sequence[int]
+        self, options: CheckedOptions, language: str | None, before: Sequence[int]
     ) -> RuledDraft | None:
         if self._draft is None or self._draft_speech is None:
             return None
@@ -225,16 +201,28 @@ class Transcriber:
         prompt = _prompt(speech, options, language, read, self._draft.capacity)
         return RuledDraft(self._draft, TokenRules(speech, timestamps=options.timestamps), prompt)
 
-    def _segment(self, part: TokenSegment, start: int) -> Segment:
+    def _segment(self, part: TokenSegment, start: int, text: WindowText) -> Segment:
         """A segment of the sound, from one of a window that begins at frame `start`."""
-        text = self._decode([token for token in part.tokens if token < self._speech.end])
         begins, ends = ((start + frame) / FRAMES_PER_SECOND for frame in (part.start, part.end))
-        return Segment(begins, ends, text.strip(), part.tokens)
+        return Segment(
+            begins,
+            ends,
+            self._words(part.tokens),
+            part.tokens,
+            text.temperature,
+            text.logprob,
+            text.compression,
+            text.silence,
+        )
+
+    def _words(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, without timestamps and without white space around it."""
+        return self._decode([token for token in tokens if token < self._speech.end]).strip()
 
 
 def _prompt(
     speech: SpeechFormat,
-    options: _Options,
+    options: CheckedOptions,
     language: str | None,
     before: Sequence[int],
     capacity: int,
@@ -254,15 +242,10 @@ def _prompt(
 
 
 def _logprobs(
-    rows: np.ndarray, tokens: Sequence[int], before: Sequence[int], rules: LogitEdit
+    rows: LogitRows, tokens: Sequence[int], before: Sequence[int], rules: LogitEdit
 ) -> list[float]:
-    """log p of a round's tokens, given those before the round."""
+    """log p of each token of a round, given those before it."""
     return [
-        float(_log_softmax(rules(row, [*before, *tokens[:index]]))[token])
+        float(log_softmax(rules(row, [*before, *tokens[:index]]))[token])
         for index, (row, token) in enumerate(zip(rows, tokens, strict=True))
     ]
-
-
-def _log_softmax(logits: Logits) -> Logits:
-    shifted = logits - logits.max()
-    return np.asarray(shifted - np.log(np.exp(shifted).sum()))

@@ -1,12 +1,13 @@
-"""A transcript: segments with times, as text, as SubRip subtitles (SRT) and as JSON."""
+"""A transcript: segments with times."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 
 from edgespec.core.stats import Stats
+from edgespec.speech.transcript_formats import srt, tsv, vtt
 
-__all__ = ["Segment", "Transcript", "srt_entry"]
+__all__ = ["Segment", "Transcript"]
 
 
 @dataclass(frozen=True)
@@ -17,12 +18,20 @@ class Segment:
         start, end: seconds from the beginning of the sound.
         text: without timestamps and without white space around it.
         token_ids: with timestamps.
+        temperature: at which its window was decoded.
+        logprob: mean log-probability of a token of its window.
+        compression: how many times smaller zlib makes its window's text; repetitions raise it.
+        no_speech: probability that nothing is said in its window.
     """
 
     start: float
     end: float
     text: str
     token_ids: tuple[int, ...]
+    temperature: float = 0.0
+    logprob: float = 0.0
+    compression: float = 0.0
+    no_speech: float = 0.0
 
 
 @dataclass
@@ -31,15 +40,20 @@ class Transcript:
 
     Attributes:
         segments: in order.
-        language: code of the spoken language: as given, or found in the first window.
+        language: code of the spoken language: as given, or found in the first window with speech;
+            None if there was none.
+        language_probability: of the language that was found; None if it was given.
         seconds: of the sound that was read so far.
-        seed: draws the same text again; None of a greedy text.
+        duration: seconds of the whole sound.
+        seed: of what is drawn at temperatures above 0.
         stats: counts and times of decoding, of all windows.
     """
 
     segments: list[Segment] = field(default_factory=list)
     language: str | None = None
+    language_probability: float | None = None
     seconds: float = 0.0
+    duration: float = 0.0
     seed: int | None = None
     stats: Stats = field(default_factory=Stats)
 
@@ -55,29 +69,25 @@ class Transcript:
 
     def srt(self) -> str:
         """The segments as SubRip subtitles."""
-        return "\n".join(
-            srt_entry(number, segment) for number, segment in enumerate(self.segments, start=1)
-        )
+        return srt(self.segments)
+
+    def vtt(self) -> str:
+        """The segments as WebVTT subtitles."""
+        return vtt(self.segments)
+
+    def tsv(self) -> str:
+        """The segments as a table: milliseconds of start and end, text."""
+        return tsv(self.segments)
 
     def to_dict(self) -> dict[str, object]:
         """Everything, for JSON."""
         return {
             "text": self.text,
             "language": self.language,
+            "language_probability": self.language_probability,
             "seconds": self.seconds,
+            "duration": self.duration,
             "seed": self.seed,
             "segments": [asdict(segment) for segment in self.segments],
             "stats": self.stats.to_dict(),
         }
-
-
-def srt_entry(number: int, segment: Segment) -> str:
-    """One subtitle with its number, counted from 1; a line end follows."""
-    return f"{number}\n{_srt_time(segment.start)} --> {_srt_time(segment.end)}\n{segment.text}\n"
-
-
-def _srt_time(seconds: float) -> str:
-    milliseconds = round(seconds * 1000)
-    minutes, milliseconds = divmod(milliseconds, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:02}:{minutes:02}:{milliseconds // 1000:02},{milliseconds % 1000:03}"

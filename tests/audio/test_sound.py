@@ -5,7 +5,11 @@ Whatever the width, rate and channels, what a model hears is the same sound with
 
 from __future__ import annotations
 
+import os
+import shutil
 import struct
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -209,14 +213,74 @@ def test_other_files_are_read_by_a_library(tmp_path):
     sound = open_sound(tmp_path / "a.flac")
     assert np.abs(sound.read(100, 1000) - tone(22050)[100:1100]).max() < 1e-4
     assert not sound.read(sound.length, 10).any()
+
+
+@pytest.mark.parametrize("library", [True, False])
+def test_without_what_reads_it_a_line_says_what_to_install(tmp_path, monkeypatch, library):
+    monkeypatch.setenv("PATH", str(tmp_path))  # no ffmpeg
+    if library:
+        pytest.importorskip("soundfile")
+    else:
+        monkeypatch.setitem(sys.modules, "soundfile", None)
     (tmp_path / "text.mp3").write_text("This is no sound. " * 50)
-    refused(tmp_path / "text.mp3", "ffmpeg")
+    refused(tmp_path / "text.mp3", "ffmpeg, which reads more" if library else r"\[audio\]")
 
 
-def test_without_the_library_a_line_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "soundfile", None)
-    (tmp_path / "a.mp3").write_bytes(b"ID3 and more")
-    refused(tmp_path / "a.mp3", r"\[audio\]")
+def stand_in(folder, monkeypatch, code):
+    """Puts a program of that name before ffmpeg; it finds its arguments in sys.argv."""
+    program = folder / "bin" / "ffmpeg"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nimport sys\n{code}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in is a script")
+def test_what_no_library_reads_is_decoded_by_ffmpeg(tmp_path, monkeypatch):
+    (tmp_path / "a.m4a").write_bytes(b"\0\0\0\x18ftypM4A and more")
+    wave = (np.arange(-16000, 16000) * 2).astype("<i2")
+    (tmp_path / "a.raw").write_bytes(wave.tobytes())
+    code = f"""assert sys.argv[-3:] == ["-f", "s16le", "-"], sys.argv
+assert sys.argv[sys.argv.index("-i") + 1] == {str(tmp_path / "a.m4a")!r}
+sys.stdout.buffer.write(open({str(tmp_path / "a.raw")!r}, "rb").read())"""
+    stand_in(tmp_path, monkeypatch, code)
+    sound = open_sound(tmp_path / "a.m4a")
+    assert (sound.rate, sound.length) == (16000, 32000)
+    assert np.array_equal(sound.read(-5, 32010)[5:-5], wave / np.float32(32768))
+    assert not sound.read(-5, 5).any()
+    assert not sound.read(32000, 9).any()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in is a script")
+@pytest.mark.parametrize(
+    ("code", "match"),
+    [
+        ("sys.stderr.write('bad box\\nmore'); sys.exit(1)", r"ffmpeg can read \(bad box\)"),
+        ("sys.stdout.write('some'); sys.exit(1)", "it has no sound"),
+        ("", "it has no sound"),
+    ],
+)
+def test_what_ffmpeg_cannot_read_is_one_line(tmp_path, monkeypatch, code, match):
+    (tmp_path / "a.webm").write_bytes(b"\x1aE\xdf\xa3 and more")
+    stand_in(tmp_path, monkeypatch, code)
+    refused(tmp_path / "a.webm", match)
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="needs ffmpeg")
+@pytest.mark.parametrize("name", ["a.m4a", "a.webm"])
+def test_ffmpeg_s_sound_is_that_of_the_file(tmp_path, name):
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(tmp_path / "a.wav", tone(RATE), RATE)
+    command = ["ffmpeg", "-v", "error", "-i", "a.wav", name]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    sound = open_sound(tmp_path / name)
+    assert abs(sound.length - len(tone(RATE))) < 3000  # these codecs have frames
+    spectra = [
+        np.abs(np.fft.rfft(samples[2000:10000])) for samples in (sound.read(0, 16000), tone(RATE))
+    ]
+    assert spectra[0].argmax() == spectra[1].argmax()
+    (tmp_path / "list.m3u8").write_text(f"#EXTM3U\n#EXTINF:9,\n{tmp_path}/a.wav\n")
+    refused(tmp_path / "list.m3u8", "ffmpeg")
 
 
 @pytest.mark.parametrize(

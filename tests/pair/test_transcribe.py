@@ -34,7 +34,10 @@ DRAFTS = [
     {"draft": "lookup", "gamma": 4},
     {"draft": "both"},
 ]
+GREEDY = {"temperature": 0}
 SAMPLED = {"temperature": 0.8, "seed": 4}
+# Of these random texts, some are too improbable, some repeat themselves too much, some are good.
+FALLBACKS = {"temperature": (0, 0.4, 1), "min_logprob": -2.6, "max_compression": 4.5}
 
 
 def sounds():
@@ -71,7 +74,7 @@ def hearing(folder):
 
 
 @pytest.mark.parametrize("target_format", ["fp32", "int8", "fp16"])
-@pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 def test_transcripts_are_those_without_a_draft(folder, target_format, sampling):
     pair = edgespec.load(folder, threads=1, target_format=target_format)
     accepted = 0
@@ -83,6 +86,41 @@ def test_transcripts_are_those_without_a_draft(folder, target_format, sampling):
             assert drafted.segments == alone.segments
             accepted += drafted.stats.accepted
     assert accepted > 20
+
+
+def test_texts_that_were_decoded_again_are_those_without_a_draft(hearing):
+    temperatures = set()
+    for sound in SOUNDS[:2]:
+        alone = hearing.transcribe(sound, draft=False, **FALLBACKS)
+        temperatures |= {segment.temperature for segment in alone.segments}
+        drafted = hearing.transcribe(sound, draft="model", gamma=3, **FALLBACKS)
+        assert drafted.segments == alone.segments
+        assert drafted.stats.accepted > 0
+    assert temperatures == {0, 0.4, 1}
+    assert hearing.transcribe(sound, draft=False, seed=1, **FALLBACKS).segments != alone.segments
+
+
+def test_the_log_probability_of_a_text_is_that_of_transformers(checkpoints, hearing):
+    from edgespec.audio.log_mel import Spectrogram
+    from edgespec.audio.sound import ArraySound
+    from edgespec.speech.token_rules import TokenRules
+
+    speech = hearing.speech_engine.speech
+    reference = transformers.WhisperForConditionalGeneration.from_pretrained(checkpoints[0])
+    window = Spectrogram(ArraySound(SOUNDS[1]), speech.mel_bins).window(0, speech.frames)
+    untimed = hearing.transcribe(SOUNDS[1], timestamps=False, language="de", **GREEDY)
+    (segment,) = untimed.segments
+    prompt = [speech.start, speech.languages["de"], speech.transcribe, speech.no_timestamps]
+    tokens = list(segment.token_ids)
+    with torch.inference_mode():
+        ids = torch.tensor([prompt + tokens[:-1]])  # the cache is full: nothing comes after it
+        output = reference(torch.tensor(window[None]), decoder_input_ids=ids)
+    rules = TokenRules(speech, timestamps=False)
+    rows = output.logits[0, len(prompt) - 1 :].numpy()
+    ruled = np.stack([rules(row, tokens[:index]) for index, row in enumerate(rows)])
+    logprobs = torch.tensor(ruled).log_softmax(-1).numpy()
+    total = sum(logprobs[index, token] for index, token in enumerate(tokens))
+    assert segment.logprob == pytest.approx(total / (len(tokens) + 1), abs=1e-4)
 
 
 def without_rules(row, text, drafted, candidates):
@@ -113,7 +151,7 @@ MUTANTS = [
 def test_rules_on_other_rows_or_by_other_tokens_are_caught(hearing, mutant, monkeypatch):
     from edgespec.speech.token_rules import TokenRules
 
-    expected = [hearing.transcribe(sound, draft=False).token_ids for sound in SOUNDS]
+    expected = [hearing.transcribe(sound, draft=False, **GREEDY).token_ids for sound in SOUNDS]
     rules = TokenRules.__call__
 
     def changed(self, row, before):
@@ -121,7 +159,8 @@ def test_rules_on_other_rows_or_by_other_tokens_are_caught(hearing, mutant, monk
 
     monkeypatch.setattr(TokenRules, "__call__", changed)
     monkeypatch.setattr(scoring, "_before", mutant)
-    found = [hearing.transcribe(sound, draft="model", gamma=3).token_ids for sound in SOUNDS]
+    drafting = {"draft": "model", "gamma": 3}
+    found = [hearing.transcribe(sound, **drafting, **GREEDY).token_ids for sound in SOUNDS]
     assert found != expected
 
 
@@ -156,12 +195,13 @@ def test_texts_are_those_of_transformers(checkpoints, hearing):
             for token in segment["tokens"].tolist()
             if token < speech.end
         ]
-        transcript = hearing.transcribe(sound, no_speech=None)
+        transcript = hearing.transcribe(sound, no_speech=None, **GREEDY)
         assert [token for token in transcript.token_ids if token < speech.end] == theirs
 
 
 def test_each_option_changes_what_it_says(hearing):
     def text(**options):
+        options = GREEDY | options
         return [hearing.transcribe(sound, **options).token_ids for sound in SOUNDS]
 
     usual = text()
@@ -169,8 +209,11 @@ def test_each_option_changes_what_it_says(hearing):
     assert text(task="translate") != usual
     assert text(use_previous=True) != usual
     assert text(**SAMPLED) != usual
+    assert text(prompt="Names") != usual == text(prompt=" ")
+    windows = zip(text(prompt="Names", use_previous=True), text(use_previous=True), strict=True)
+    assert any(prompted != not_prompted for prompted, not_prompted in windows)
     first = hearing.speech_engine.speech.first_timestamp
-    untimed = hearing.transcribe(SOUNDS[0], timestamps=False)
+    untimed = hearing.transcribe(SOUNDS[0], timestamps=False, **GREEDY)
     assert [segment.end for segment in untimed.segments] == [2.0, 4.0, 5.3]
     assert usual[0][0] >= first
 
@@ -178,9 +221,13 @@ def test_each_option_changes_what_it_says(hearing):
 def test_silent_windows_have_no_text(hearing, monkeypatch):
     sound = SOUNDS[0]
     assert not hearing.transcribe(sound, no_speech=0.0).segments  # random texts are improbable
-    assert hearing.transcribe(sound, no_speech=1.0) is not None
-    alone = hearing.transcribe(sound, no_speech=1.0, draft=False).segments
-    assert hearing.transcribe(sound, no_speech=None).segments == alone
+    assert hearing.transcribe(sound, no_speech=0.0).language is None
+    alone = hearing.transcribe(sound, no_speech=1.0, draft=False, **GREEDY).segments
+    assert alone
+    assert hearing.transcribe(sound, no_speech=None, **GREEDY).segments == alone
+    probable = hearing.transcribe(sound, no_speech=0.0, min_logprob=-9, **GREEDY)
+    assert probable.segments == alone
+    assert not hearing.transcribe(sound, no_speech=0.0, min_logprob=None, **GREEDY).segments
 
 
 class Knowing:
@@ -199,12 +246,12 @@ class Knowing:
         return Proposal(tokens, [one_hot(token) for token in tokens])
 
 
-@pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("gamma", range(1, 9))
 def test_a_window_s_text_may_end_at_any_token_of_a_drafted_run(
     hearing, monkeypatch, gamma, sampling
 ):
-    """Where every window may be silent, the log-probability of each token counts."""
+    """The log-probability of each token counts, the one of the last, too."""
     windows = []
     text = Transcriber._text
 
@@ -214,35 +261,32 @@ def test_a_window_s_text_may_end_at_any_token_of_a_drafted_run(
 
     def windows_of(**more):
         windows.clear()
-        hearing.transcribe(SOUNDS[0], no_speech=0.0, **sampling, **more)
+        hearing.transcribe(SOUNDS[0], no_speech=None, **sampling, **more)
         return list(windows)
 
     monkeypatch.setattr(Transcriber, "_text", recorded)
-    monkeypatch.setattr("edgespec.speech.transcribing.MIN_MEAN_LOGPROB", -np.inf)
     # Random texts seldom end: here one of their tokens ends them.
-    last = windows_of(draft=False)[0][0][7]
+    last = windows_of(draft=False)[0].tokens[7]
     ends = property(lambda _: (last,), lambda _, value: None)
     monkeypatch.setattr(_WindowRounds, "_last_tokens", ends, raising=False)
     plain = windows_of(draft=False)
-    assert len(plain[0][0]) <= 8
-    drafter = Knowing([tokens for tokens, _ in plain])
+    assert len(plain[0].tokens) <= 8
+    drafter = Knowing([window.tokens for window in plain])
     monkeypatch.setattr(
         hearing.speech_engine.drafting, "drafter", lambda *_, **__: (drafter, Fixed(gamma))
     )
     drafted = windows_of(draft="lookup", gamma=gamma)
-    assert [tokens for tokens, _ in drafted] == [tokens for tokens, _ in plain]
-    means = [[mean for _, mean in found] for found in (drafted, plain)]
-    assert all(mean is not None for mean in means[0])
-    assert means[0] == pytest.approx(means[1], rel=1e-6)
+    assert drafted == plain
+    assert all(window.logprob < 0 for window in plain)
 
 
 def test_segments_come_as_windows_finish(hearing):
-    with hearing.stream_transcript(SOUNDS[0]) as stream:
+    with hearing.stream_transcript(SOUNDS[0], **GREEDY) as stream:
         next(stream)
-        assert stream.result.seconds < 5
+        assert stream.result.seconds < stream.result.duration == pytest.approx(5.3)
         with pytest.raises(UsageError, match="another text"):
             hearing.transcribe(SOUNDS[1])
-    whole = hearing.transcribe(SOUNDS[0])
+    whole = hearing.transcribe(SOUNDS[0], **GREEDY)
     assert whole.seconds == pytest.approx(5.3)
     assert whole.stats.tokens >= len(whole.token_ids)
 
@@ -252,9 +296,9 @@ def test_a_draft_with_other_tokens_changes_no_text(checkpoints, hearing, tmp_pat
     export_pair(str(checkpoints[0]), str(draft), tmp_path / "pair", threads=1)
     pair = edgespec.load(tmp_path / "pair", threads=1)
     for sound in SOUNDS:
-        drafted = pair.transcribe(sound, draft="model", gamma=3, use_previous=True)
+        drafted = pair.transcribe(sound, draft="model", gamma=3, use_previous=True, **GREEDY)
         assert drafted.stats.drafted > 0
-        alone = hearing.transcribe(sound, draft=False, use_previous=True)
+        alone = hearing.transcribe(sound, draft=False, use_previous=True, **GREEDY)
         assert drafted.segments == alone.segments
 
 
@@ -265,6 +309,12 @@ def test_a_draft_with_other_tokens_changes_no_text(checkpoints, hearing, tmp_pat
         ({"task": "sing"}, "transcribe, translate"),
         ({"no_speech": 2}, "no_speech"),
         ({"temperature": -1}, "temperature"),
+        ({"temperature": ()}, "empty"),
+        ({"temperature": "warm"}, "temperature"),
+        ({"temperature": [0, None]}, "temperature"),
+        ({"min_logprob": 0.5}, "min_logprob is 0.5; give 0 or less, or None"),
+        ({"max_compression": float("nan")}, "max_compression"),
+        ({"prompt": 5}, "prompt is 5; give text"),
         ({"gamma": -1}, "gamma"),
         ({"draft": "magic"}, "draft"),
         ({"seed": -3}, "seed"),
@@ -322,6 +372,60 @@ def test_the_command_writes_text_subtitles_and_json(folder, hearing, file):
     subtitles = run("transcribe", pair, str(file), "--format", "srt", "--threads", "1").stdout
     assert subtitles == f"{expected.srt()}\n"
     assert subtitles.startswith("1\n00:00:0")
+
+
+def test_the_command_writes_files_in_every_format(folder, hearing, file, tmp_path):
+    expected = hearing.transcribe(file, **GREEDY)
+    same = tmp_path / "copy.wav"
+    same.write_bytes(file.read_bytes())
+    options = ("--threads", "1", "--no-fallback")
+    for output_format, text in (
+        ("srt", f"{expected.srt()}\n"),
+        ("vtt", expected.vtt()),
+        ("tsv", expected.tsv()),
+    ):
+        out = tmp_path / "new" / output_format
+        arguments = ("transcribe", folder, file, same, "-o", out, "--format", output_format)
+        assert run(*arguments, *options).stdout == ""
+        for name in ("sound", "copy"):
+            assert (out / f"{name}.{output_format}").read_text(encoding="utf-8") == text
+    one = tmp_path / "one.json"
+    run("transcribe", folder, file, "-o", one, "--format", "json", *options)
+    found = json.loads(one.read_text())
+    assert found["text"] == expected.text
+    assert found["duration"] == pytest.approx(5.3, abs=0.01)
+    assert {"temperature", "logprob", "compression", "no_speech"} < set(found["segments"][0])
+
+
+def test_a_file_without_sound_costs_the_others_nothing(folder, hearing, file, tmp_path):
+    (tmp_path / "bad.wav").write_bytes(b"RIFF\0\0\0\0WAVE")
+    sounds = (tmp_path / "bad.wav", tmp_path / "absent.wav", file)
+    options = ("-o", f"{tmp_path}/texts/", "--threads", "1", "--no-fallback")
+    shown = run("transcribe", folder, *sounds, *options, code=1).stderr.splitlines()
+    shown = [line for line in shown if "testing whether" not in line]
+    assert len(shown) == 3
+    assert "without sound" in shown[0]
+    assert "no such file" in shown[1]
+    assert "2 of 3 files have no transcript" in shown[2]
+    assert [path.name for path in (tmp_path / "texts").iterdir()] == ["sound.txt"]
+    expected = hearing.transcribe(file, **GREEDY)
+    lines = "".join(f"{segment.text}\n" for segment in expected.segments)
+    assert (tmp_path / "texts" / "sound.txt").read_text(encoding="utf-8") == lines
+
+
+def test_files_that_would_be_written_over_are_refused(folder, file, tmp_path):
+    twin = tmp_path / "other" / file.name
+    twin.parent.mkdir()
+    twin.write_bytes(file.read_bytes())
+    for arguments, match in (
+        ([file, file.parent], "give -o DIR"),
+        ([file, twin, "-o", tmp_path / "texts"], "two of the sounds would be written"),
+        ([twin, "-o", twin], "is the sound itself"),
+    ):
+        lines = run("transcribe", folder, *arguments, code=2).stderr.splitlines()
+        assert match in lines[-1]
+    assert not (tmp_path / "texts").exists()
+    assert twin.read_bytes() == file.read_bytes()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has other pipes")

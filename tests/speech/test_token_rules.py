@@ -7,28 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgespec.artifact.speech_format import SpeechFormat
 from edgespec.speech.segments import segments_of
 from edgespec.speech.speech_model import RuledDraft
 from edgespec.speech.token_rules import LATEST_START, TokenRules
+from tiny_speech import FIRST, LAST, SIZE, SPEECH
 
-FIRST, LAST = 20, 20 + 100  # timestamps: 0 to 2 s
-SPEECH = SpeechFormat(
-    mel_bins=12,
-    frames=200,
-    end=12,
-    start=13,
-    languages={"en": 14},
-    transcribe=15,
-    translate=16,
-    previous=17,
-    no_speech=18,
-    no_timestamps=19,
-    first_timestamp=FIRST,
-    suppressed=(3, 13),
-    suppressed_first=(5, 12),
-)
-SIZE = LAST + 1
 rows = st.integers(0, 2**32).map(
     lambda seed: np.random.default_rng(seed).normal(0, 3, SIZE).astype(np.float32)
 )

@@ -1,102 +1,188 @@
-"""`edgespec transcribe`: the text of a sound file."""
+"""`edgespec transcribe`: the text of sound files."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from edgespec.cli.checks import check_seed
-from edgespec.cli.console import console_text
-from edgespec.cli.options import DRAFTER, PAIR, TEMPERATURE, drafting
+from edgespec.cli.options import DRAFTER, PAIR, TEMPERATURE, drafting, together
 from edgespec.cli.parameters.loading_options import LOADING, Loading
+from edgespec.cli.progress_lines import say
+from edgespec.cli.transcript_files import FORMATS, output_files, write_transcript
+from edgespec.errors import EdgespecError, UsageError
 
 if TYPE_CHECKING:
-    from edgespec.pair.speech_engine import TranscriptionOptions, TranscriptStream
+    from edgespec.pair.pair import Pair
+    from edgespec.pair.speech_engine import TranscriptionOptions
     from edgespec.speech.transcript import Transcript
 
 __all__ = ["transcribe"]
 
-FORMATS = ("text", "srt", "json")
+OUTPUT = together(
+    click.option(
+        "--format",
+        "output_format",
+        type=click.Choice([*FORMATS, "text"]),
+        default="txt",
+        show_default=True,
+        help="Lines (text is another name), subtitles (SubRip, WebVTT), a table, one JSON object.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        metavar="FILE|DIR",
+        help="A file for the transcript, or a folder: each has its sound's name and the format's "
+        "extension. Default: standard output.",
+    ),
+)
+BELIEVED = together(
+    click.option(
+        "--no-fallback",
+        is_flag=True,
+        help="Keep every text; default: decode one that is improbable or repeats itself again, at "
+        "temperatures that rise to 1.",
+    ),
+    click.option(
+        "--no-speech",
+        type=click.FloatRange(0, 1),
+        default=0.6,
+        show_default=True,
+        help="Probability of silence above which an improbable text is left out; 1 keeps all.",
+    ),
+    click.option(
+        "--min-logprob",
+        type=click.FloatRange(max=0),
+        default=-1.0,
+        show_default=True,
+        help="Mean log-probability of a token below which a text is improbable.",
+    ),
+    click.option(
+        "--max-compression",
+        type=click.FloatRange(min=0),
+        default=2.4,
+        show_default=True,
+        help="A text repeats itself if zlib makes it more than so many times smaller.",
+    ),
+)
 
 
 @click.command(short_help="Make text of sound; exactly the target's own.")
 @PAIR
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Lines, SubRip subtitles or one JSON object.",
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@click.option("--language", help="Code of the spoken language; default: found in the first window.")
+@OUTPUT
+@click.option(
+    "--language",
+    help="Code of the spoken language; default: found in the first window with speech.",
+)
 @click.option("--translate", is_flag=True, help="Translate to English.")
 @click.option("--no-timestamps", is_flag=True, help="One segment for each 30 seconds.")
 @click.option(
     "--use-previous", is_flag=True, help="Each window continues the text of those before it."
 )
-@click.option(
-    "--no-speech",
-    type=click.FloatRange(0, 1),
-    default=0.6,
-    show_default=True,
-    help="Probability of silence above which an improbable text is left out; 1 keeps all.",
-)
+@click.option("--prompt", help="Text as if it had been said before: names, spelling.")
+@BELIEVED
 @TEMPERATURE
-@click.option("--seed", type=int, callback=check_seed, help="Draws the same text again.")
+@click.option("--seed", type=int, callback=check_seed, help="Of what is drawn; default: 0.")
 @DRAFTER
 @click.option("--stats", is_flag=True, help="Show speed and acceptance.")
 @LOADING
 def transcribe(
-    file: Path,
+    files: tuple[Path, ...],
     output_format: str,
+    output: str | None,
     translate: bool,
     no_timestamps: bool,
+    no_fallback: bool,
+    temperature: float,
+    seed: int | None,
     draft: str | None,
     no_draft: bool,
     stats: bool,
     loading: Loading,
     **options: object,
 ) -> None:
-    """Make text of the sound in FILE: WAV, or with the extra "audio" also FLAC, MP3 and Ogg. It may
-    be standard input (-) or a pipe, which is read to its end first.
+    """Make text of the sound in each FILE: WAV; with the extra "audio" FLAC, MP3 and Ogg; with
+    ffmpeg on this machine whatever that reads (m4a, webm, video). It may be standard input (-) or a
+    pipe, which is read to its end first. Several files go to a folder (-o).
 
     PAIR is an exported folder, or what `edgespec export` takes as TARGET: that is exported on first
     use. A line is written as soon as its 30 seconds of sound are decoded. The text is exactly the
-    target's own: greedy it is the same text as with --no-draft.
+    target's own: it is the same text as with --no-draft.
     """
-    from edgespec.artifact.readable_input import readable_twice
-    from edgespec.audio.sound_file import open_sound
+    from edgespec.speech.speech_options import TEMPERATURES
 
+    higher = () if no_fallback else (value for value in TEMPERATURES if value > temperature)
     options |= {
         "draft": drafting(draft, no_draft),
         "task": "translate" if translate else "transcribe",
         "timestamps": not no_timestamps,
+        "temperature": (temperature, *higher),
+        "seed": seed or 0,
     }
+    output_format = "txt" if output_format == "text" else output_format
+    transcripts = output_files(output, files, output_format)
+    opened = cache(lambda: loading.pair(plainly=no_draft))
+    failed = 0
+    for file, transcript in zip(files, transcripts, strict=True):
+        try:
+            result = _transcribed(opened, file, transcript, output_format, options)
+        except _SoundError as error:
+            if len(files) == 1:
+                raise error.cause from None
+            say(f"edgespec: {error.cause}")
+            failed += 1
+            continue
+        if stats:
+            _show_stats(result)
+    if failed:
+        raise EdgespecError(f"{failed} of {len(files)} files have no transcript")
+
+
+class _SoundError(Exception):
+    """A file has no sound that can be read; others may have."""
+
+    def __init__(self, cause: EdgespecError) -> None:
+        self.cause = cause
+
+
+def _transcribed(
+    opened: Callable[[], Pair],
+    file: Path,
+    transcript: Path | None,
+    output_format: str,
+    options: dict[str, object],
+) -> Transcript:
+    """Writes the transcript of one file.
+
+    Args:
+        opened: gives the pair; the first file that is sound loads it.
+
+    Raises:
+        _SoundError: it cannot be read.
+    """
+    from edgespec.artifact.readable_input import readable_twice
+    from edgespec.audio.sound_file import open_sound
+
     with readable_twice(file) as readable:
-        sound = open_sound(readable)
-        pair = loading.pair(plainly=no_draft)
-        with pair.stream_transcript(sound, **cast("TranscriptionOptions", options)) as stream:
-            _show(stream, output_format)
-    if stats:
-        _show_stats(stream.result)
-
-
-def _show(stream: TranscriptStream, output_format: str) -> None:
-    """Reads a stream to its end and writes it to stdout."""
-    from edgespec.speech.transcript import srt_entry
-
-    for number, segment in enumerate(stream, start=1):
-        if output_format == "text":
-            click.echo(console_text(segment.text))
-        elif output_format == "srt":
-            click.echo(console_text(srt_entry(number, segment)))
-    if output_format == "json":
-        click.echo(json.dumps(stream.result.to_dict()))
+        try:
+            sound = open_sound(readable)
+        except EdgespecError as error:
+            raise _SoundError(error) from None
+        with opened().stream_transcript(sound, **cast("TranscriptionOptions", options)) as stream:
+            try:
+                write_transcript(stream, output_format, transcript, file.name)
+            except UsageError:
+                raise
+            except EdgespecError as error:
+                raise _SoundError(error) from None
+        return stream.result
 
 
 def _show_stats(result: Transcript) -> None:
