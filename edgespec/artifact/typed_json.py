@@ -39,7 +39,8 @@ def parsed(kind: type[T], value: object, where: str) -> T:
     """A JSON value as the type that an annotation names; values of other types are refused.
 
     Args:
-        kind: a dataclass, dict, list, tuple or union of such, or a plain type.
+        kind: a dataclass, dict, list, tuple or union of such, a plain type, or `object`, which all
+            are.
         where: the value's name, for the message.
 
     Raises:
@@ -51,6 +52,8 @@ def parsed(kind: type[T], value: object, where: str) -> T:
 def _parsed(kind: object, value: object, where: str) -> object:
     parts = get_args(kind)
     origin = get_origin(kind)
+    if kind is object:
+        return value
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _object(kind, value, where)
     if origin in (Union, UnionType):

@@ -35,6 +35,7 @@ __all__ = [
     "pair_json",
     "providers_json",
     "show_generation",
+    "stats_lines",
     "tuning_json",
 ]
 
@@ -62,11 +63,17 @@ def _write_stream(stream: Stream, show_draft: bool) -> None:
 
 def _show_stats(result: Generation) -> None:
     """Writes speed and acceptance to stderr, so that stdout is the text alone."""
+    for line in stats_lines(result):
+        click.secho(line, err=True, dim=True)
+
+
+def stats_lines(result: Generation) -> list[str]:
+    """Speed and acceptance of a generation, and how it was made."""
     stats = result.stats
     lines = [
         f"{stats.tokens} tokens in {stats.seconds:.2f} s: {stats.tokens_per_second:.1f} tokens/s "
         f"(first after {stats.first_token_seconds * 1000:.0f} ms, a prompt of "
-        f"{result.prompt_tokens}), ended by {result.finish_reason}",
+        f"{result.prompt_tokens}), ended by {result.finish_reason or 'interruption'}",
         f"{stats.target_calls} target calls: {stats.tokens_per_target_call:.2f} tokens a call",
     ]
     if stats.drafted:
@@ -79,8 +86,7 @@ def _show_stats(result: Generation) -> None:
         f"draft {_share(stats.draft_seconds, stats)}, loop {stats.loop_share:.0%}; "
         f"seed {result.seed}"
     )
-    for line in lines:
-        click.secho(line, err=True, dim=True)
+    return lines
 
 
 def _acceptance(stats: Stats) -> str:

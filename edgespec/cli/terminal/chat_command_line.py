@@ -1,0 +1,166 @@
+"""What begins with / at a terminal: commands of a conversation."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgespec.cli.terminal.saved_chat import chat_file, chat_names, save_chat
+from edgespec.errors import UsageError, shortened
+
+if TYPE_CHECKING:
+    from edgespec.cli.terminal.chat_session import ChatSession
+
+__all__ = ["COMMANDS", "completions", "run_command"]
+
+REPLACE = "--replace"
+
+
+class ChatCommand(NamedTuple):
+    """A command of a conversation.
+
+    Attributes:
+        takes: what follows its name, for people.
+        help: what it does.
+        run: is given what follows its name.
+    """
+
+    takes: str
+    help: str
+    run: Callable[[ChatSession, str], None]
+
+
+def run_command(session: ChatSession, line: str) -> None:
+    """Runs a line that begins with /.
+
+    Raises:
+        EOFError: the user leaves.
+        EdgespecError, OSError: it cannot be done; the conversation is as before.
+    """
+    name, _, rest = line.partition(" ")
+    command = COMMANDS.get(name.lower())
+    if command is None:
+        near = difflib.get_close_matches(name.lower(), COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else "/help lists them"
+        raise UsageError(
+            f"no command {shortened(name)}; {hint} (a message that begins with / needs a space "
+            "before it)"
+        )
+    command.run(session, rest.strip())
+
+
+def completions(session: ChatSession, typed: str) -> Iterator[tuple[str, int, str]]:
+    """The ways to go on with a line: each as (text, characters that it replaces, its meaning)."""
+    if not typed.startswith("/") or "\n" in typed:
+        return
+    name, space, rest = typed.partition(" ")
+    if not space:
+        for known, command in COMMANDS.items():
+            if known.startswith(name.lower()) and not _is_other_name(known):
+                yield known, len(name), command.help
+    elif name == "/set" and " " not in rest:
+        for setting, meaning in session.settings.names.items():
+            if setting.startswith(rest):
+                yield setting, len(rest), meaning
+    elif name in ("/load", "/save"):
+        for chat in chat_names():
+            if chat.startswith(rest):
+                yield chat, len(rest), "a saved chat"
+
+
+def _help(session: ChatSession, rest: str) -> None:
+    width = max(len(f"{name} {command.takes}") for name, command in COMMANDS.items())
+    for name, command in COMMANDS.items():
+        if not _is_other_name(name):
+            session.say(f"{f'{name} {command.takes}':{width}}  {command.help}")
+    session.say('""" begins and ends a message of several lines, Alt-Enter begins a line in it')
+    session.say("Ctrl-C ends an answer, Ctrl-D leaves")
+
+
+def _system(session: ChatSession, rest: str) -> None:
+    if rest:
+        session.conversation.change_system(None if rest == "default" else rest.strip('"'))
+    system = session.conversation.system
+    session.say("system: " + ("the chat format's own" if system is None else system))
+
+
+def _set(session: ChatSession, rest: str) -> None:
+    name, _, value = rest.partition(" ")
+    if not name:
+        for line in session.settings.lines():
+            session.say(line)
+        return
+    if not value.strip():
+        known = session.settings.names.get(name.replace("-", "_").lower())
+        raise UsageError(f"/set {name} needs a value" + (f": {known}" if known else ""))
+    session.say(session.settings.set(name, value.strip()))
+
+
+def _save(session: ChatSession, rest: str) -> None:
+    words = rest.split()
+    replaces = words[-1:] == [REPLACE]
+    name = " ".join(words[:-1] if replaces else words)
+    if not name and session.file is None:
+        raise UsageError("give the chat a name: /save NAME")
+    file = chat_file(name) if name else session.file
+    assert file is not None
+    if file.exists() and file != session.file and not replaces:
+        raise UsageError(f"{file} is there already; to replace it: /save {name} {REPLACE}")
+    save_chat(session.conversation, file)
+    session.file = file
+    session.say(f"saved as {file}; to go on with it: /load {name or file}")
+
+
+def _load(session: ChatSession, rest: str) -> None:
+    if not rest:
+        names = chat_names()
+        session.say(", ".join(names) if names else "no chat is saved yet: /save NAME")
+        return
+    session.load(chat_file(rest))
+
+
+def _regenerate(session: ChatSession, rest: str) -> None:
+    session.regenerate()
+
+
+def _undo(session: ChatSession, rest: str) -> None:
+    asked = session.conversation.undo()
+    if asked is None:
+        raise UsageError("there is nothing to take back")
+    session.say(f"taken back: {shortened(asked)} and its answer")
+
+
+def _clear(session: ChatSession, rest: str) -> None:
+    session.conversation.messages = []
+    session.file = None
+    session.say("forgotten")
+
+
+def _stats(session: ChatSession, rest: str) -> None:
+    session.show_stats()
+
+
+def _bye(session: ChatSession, rest: str) -> None:
+    raise EOFError
+
+
+COMMANDS = {
+    "/help": ChatCommand("", "these lines", _help),
+    "/system": ChatCommand("TEXT", "the system prompt; default: the chat format's own", _system),
+    "/set": ChatCommand("NAME VALUE", "a setting of the answers; alone: all of them", _set),
+    "/save": ChatCommand("NAME", "keep this chat in a file", _save),
+    "/load": ChatCommand("NAME", "go on with a chat that was saved", _load),
+    "/regenerate": ChatCommand("", "make the last answer again, with another seed", _regenerate),
+    "/undo": ChatCommand("", "take the last message and its answer back", _undo),
+    "/clear": ChatCommand("", "begin a new chat", _clear),
+    "/stats": ChatCommand("", "speed and acceptance of the last answer", _stats),
+    "/bye": ChatCommand("", "leave", _bye),
+    "/exit": ChatCommand("", "leave", _bye),
+    "/quit": ChatCommand("", "leave", _bye),
+    "/?": ChatCommand("", "these lines", _help),
+}
+
+
+def _is_other_name(name: str) -> bool:
+    return name in ("/exit", "/quit", "/?")
