@@ -98,6 +98,57 @@ EAGLE3_CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
+DEEP = {"num_hidden_layers": 3}
+BLOCK_WINDOWS = {
+    "layer_types": ["sliding_attention", "full_attention"],
+    "num_hidden_layers": 2,
+    "sliding_window": 4,
+    "use_sliding_window": True,
+}
+BLOCK = {"block_size": 5, "mask_token_id": 7}
+BLOCK_CONFIGS: dict[str, dict[str, Any]] = {
+    "dflash": layout("dflash", {**QWEN3, **DEEP}, **BLOCK, aux_hidden_state_layer_ids=[1, 4, 6]),
+    "dflash_windowed": layout(
+        "dflash",
+        {**QWEN3, **BLOCK_WINDOWS},
+        **BLOCK,
+        aux_hidden_state_layer_ids=[2, 4, 5],
+        draft_vocab_size=SIZE,
+        sample_from_anchor=True,
+    ),
+    "dspark": layout(
+        "dspark",
+        {**QWEN3, **DEEP, "attention_bias": True},
+        **BLOCK,
+        aux_hidden_state_layer_ids=[2, 5],
+        markov_rank=16,
+    ),
+    "dspark_gated": layout(
+        "dspark",
+        {**QWEN3, **BLOCK_WINDOWS},
+        **BLOCK,
+        aux_hidden_state_layer_ids=[3],
+        confidence_head_with_markov=False,
+        markov_head_type="gated",
+        markov_rank=16,
+        max_anchors=256,
+        sample_from_anchor=False,
+        sliding_window_non_causal=True,
+    ),
+    "dflash2": layout(
+        "dflash2",
+        {**QWEN3, **BLOCK_WINDOWS},
+        **BLOCK,
+        aux_hidden_state_layer_ids=[2, 4],
+        conv_group_size=8,
+        conv_kernel_size=3,
+        draft_vocab_size=SIZE,
+        selector_rank=16,
+        selector_top_k=6,
+    ),
+}
+
+
 class Drawn:
     """Draws tensors; a name draws the same whatever was drawn before."""
 
@@ -114,6 +165,9 @@ class Drawn:
 
     def bias(self, name: str, width: int) -> None:
         self.tensors[f"{name}.bias"] = 0.3 * torch.randn(width, generator=self._generator)
+
+    def table(self, name: str, size: float, *shape: int) -> None:
+        self.tensors[name] = size * torch.randn(*shape, generator=self._generator)
 
     def vocabulary(self, proposed: int) -> None:
         """Which tokens are proposed, where these are not all."""
@@ -165,6 +219,42 @@ def eagle3_tensors(config: dict[str, Any]) -> Tensors:
     drawn.norm("norm")
     drawn.matrix("lm_head", config["draft_vocab_size"], WIDTH, 2.0)
     drawn.matrix("embed_tokens", SIZE, WIDTH, WIDTH**0.5)
+    return drawn.tensors
+
+
+def block_tensors(config: dict[str, Any]) -> Tensors:
+    """Of a draft that fills masks, without the tables of its target."""
+    drawn, layers = Drawn(6), config["transformer_layer_config"]
+    kind, proposed = config["speculators_model_type"], config["draft_vocab_size"]
+    drawn.vocabulary(proposed)
+    count = len(read_layers(config, "aux_hidden_state_layer_ids"))
+    drawn.matrix("fc", WIDTH, count * WIDTH, 2.0)
+    drawn.norm("hidden_norm")
+    for index in range(layers["num_hidden_layers"]):
+        drawn.layer(f"layers.{index}", layers)
+        if kind == "dflash2":
+            taps, groups = config["conv_kernel_size"], WIDTH // config["conv_group_size"]
+            for name in (f"layers.{index}.attention_conv", f"layers.{index}.mlp_conv"):
+                drawn.matrix(f"{name}.kernel_projection", 2 * taps * groups, WIDTH, 0.5)
+                drawn.table(f"{name}.base_kernel", 0.5, 2, taps, WIDTH)
+    drawn.norm("norm")
+    if proposed < SIZE:
+        drawn.matrix("lm_head", proposed, WIDTH, 2.0)
+    if kind == "dspark":
+        rank = config["markov_rank"]
+        drawn.matrix("markov_head.markov_w1", SIZE, rank, 2.0)
+        drawn.matrix("markov_head.markov_w2", proposed, rank, 2.0)
+        if config.get("markov_head_type") == "gated":
+            drawn.matrix("markov_head.gate_proj", rank, WIDTH + rank)
+            drawn.bias("markov_head.gate_proj", rank)
+        reads = WIDTH + rank * config.get("confidence_head_with_markov", True)
+        drawn.matrix("confidence_head.proj", 1, reads)
+        drawn.bias("confidence_head.proj", 1)
+    if kind == "dflash2":
+        rank = config["selector_rank"]
+        for side in ("predecessor", "successor"):
+            drawn.table(f"candidate_selector.{side}_codebook", 1.0, SIZE, rank)
+        drawn.matrix("candidate_selector.hidden_projection", rank, WIDTH)
     return drawn.tensors
 
 

@@ -121,10 +121,9 @@ class BlockTable(TableModel):
     def valid_length(self) -> int:
         return min(self._known, self.length)
 
-    @property
-    def confidence(self) -> float:
-        """High or low, by the text up to the block and how far ahead."""
-        return 0.9 if (sum(self._cache[: self._known]) + self.length) % 2 else 0.1
+    def confidence_after(self, token: int) -> float:
+        """High or low, by the text up to the block, how far ahead, and the token before."""
+        return 0.9 if (sum(self._cache[: self._known]) + self.length + token) % 2 else 0.1
 
     def score(self, tokens: Sequence[int]) -> np.ndarray:
         if self.length + len(tokens) <= self._target.length + 1:

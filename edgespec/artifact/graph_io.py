@@ -25,12 +25,15 @@ __all__ = [
     "LAYOUTS_SINCE",
     "LOGITS",
     "LOG_MEL",
+    "MASK",
     "MAX_ROWS",
     "OUTPUT_MODE",
     "PAST_LENGTH",
     "RECENT_ROWS",
     "ROW_POSITIONS",
     "SKIP",
+    "SLOT_LOGITS",
+    "SLOT_STATES",
     "SOURCES",
     "SPARE_POSITIONS",
     "STATE_STEPS",
@@ -56,7 +59,7 @@ __all__ = [
 
 # Graphs of a variant. A decoder-only model has no encoder; only an EAGLE head or a block draft has
 # feature fusion, and only a block draft has transitions (tokens to logits: what each adds to those
-# of the next token).
+# of the next token; of a block of masks: its row's logits to those after this token).
 ENCODER = "encoder"
 FEATURE_FUSION = "feature_fusion"
 DECODER = "decoder"
@@ -101,6 +104,12 @@ HIDDEN = "hidden"  # float32 [m, width]: the head's own estimate of the next fus
 # the token and the state of the row before them. Default: 0.
 AHEAD = "ahead"
 BLOCK = "block"  # in the decoder's metadata: how many tokens one call drafts
+# A draft that fills a block of masks (`Exported.block_rows`). Its decoder's first m - block_rows
+# rows are the text's, of which it reads fused states and no tokens; the last are the block: the
+# text's last token and masks. Logits are those of the drafted tokens, as many as `BLOCK` says.
+MASK = "mask"  # in the decoder's metadata: the token of a mask
+SLOT_STATES = "slot_states"  # float32 [drafted, width]: hidden states that transitions read
+SLOT_LOGITS = "slot_logits"  # float32 [m, V]: what transitions read of rows' logits
 # In the metadata of a decoder that reads its target's cache: the layers there that are its layers
 # 0, 1, …, with commas between them.
 TARGET_LAYERS = "target_layers"

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.generation_defaults import GenerationDefaults
-from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, LayerShape, StateShape
+from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, MAX_ROWS, LayerShape, StateShape
 from edgespec.artifact.hosts import HOSTS
 from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
@@ -141,8 +141,9 @@ class Exported:
         features: width of the hidden states that a target returns for each position, or that an
             EAGLE head, a block draft or one with its target's encoder reads; 0 for others.
         input_vocab_size: tokens that it reads, of a draft that reads more than it may propose: a
-            published EAGLE-3 head, with all of its target's. None for others.
+            published head, with all of its target's. None for others.
         states: what each recurrent layer keeps.
+        block_rows: rows of a block, of a draft that fills blocks of masks; None for others.
     """
 
     family: str
@@ -160,6 +161,7 @@ class Exported:
     input_vocab_size: int | None = None
     layer_shapes: tuple[LayerShape, ...] = ()
     states: tuple[StateShape, ...] = ()
+    block_rows: int | None = None
 
     @property
     def cache_shapes(self) -> tuple[LayerShape, ...]:
@@ -360,6 +362,8 @@ def _check_model(model: Exported) -> None:
             f"input_vocab_size is {shortened(model.read_tokens)}, not {model.vocab_size} to "
             f"{LIMITS['vocab_size']}"
         )
+    if model.block_rows is not None and not 1 <= model.block_rows <= MAX_ROWS:
+        raise ValueError(f"block_rows is {shortened(model.block_rows)}, not 1 to {MAX_ROWS}")
     if model.start_token is not None and not 0 <= model.start_token < model.vocab_size:
         raise ValueError(f"start_token is {shortened(model.start_token)}")
     if not model.variants:

@@ -83,14 +83,17 @@ class BlockModel(Model, Protocol):
 
     Attributes:
         block: how many tokens it can draft in a row.
-        confidence: the probability that the token after the next is accepted if the next one is.
-            It depends on neither, so a draft may end by it without changing the text.
     """
 
     @property
     def block(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
+    def confidence_after(self, token: int) -> float:
+        """The probability that the token after the next, which is `token`, is accepted if that one
+        is; 0 where the block ends.
+
+        It does not depend on the token after, so a draft may end by it without changing the text.
+        """
+        ...
 
 
 class Candidate(NamedTuple):

@@ -44,8 +44,8 @@ class ModelDrafter:
         vocabulary: maps token ids between target and draft.
         last_tokens: token ids after which no token is drafted (end of text).
         should_continue: given the probability that all tokens drafted so far in this round are
-            accepted, and the number of positions in their verification, says whether to draft one
-            more. It does not see the token that comes next, so stopping does not change the
+            accepted (of a block draft: and the next one, too), and the number of positions in their
+            verification, says whether to draft one more. It does not see the token that comes next, so stopping does not change the
             distribution of the text. None: drafts γ tokens.
         worth_candidate: given the probability that a candidate (an alternative to a drafted token)
             will be the correction, and the same number, says whether to propose it. None: no
@@ -67,8 +67,8 @@ class ModelDrafter:
         legal: LegalTokens | None = None,
     ) -> None:
         self._model = model
-        block_model = block_model_of(model)
-        self._longest = block_model.block if block_model else sys.maxsize
+        self._block_model = block_model_of(model)
+        self._longest = self._block_model.block if self._block_model else sys.maxsize
         self._needs_probability = should_continue is not None or worth_candidate is not None
         self._top_model = top_tokens_model_of(model, process)
         if not vocabulary.covers(model.vocab_size):
@@ -142,9 +142,11 @@ class ModelDrafter:
             if token in self._last_tokens:
                 break
             probability *= chosen
-            if self._should_continue is not None and not self._should_continue(probability, rows):
-                break
             unread = self._vocabulary.to_draft_ids([token])
+            if self._should_continue is not None:
+                sure = 1.0 if self._block_model is None else self._block_model.confidence_after(unread[-1])
+                if not self._should_continue(probability * sure, rows):
+                    break
         return Proposal(tokens, q, candidates)
 
     def _allowed(self, generated: Sequence[int]) -> LegalRow | None:

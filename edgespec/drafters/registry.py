@@ -134,12 +134,7 @@ def _model(setup: DrafterSetup) -> tuple[ModelDrafter, Fixed | Adaptive]:
 def _should_continue(draft: Model, confident: Confident) -> Decision:
     """When to draft one more token. A block draft has computed it already and knows how probable
     it is, so it costs no more than a candidate."""
-    block_model = block_model_of(draft)
-    if block_model is None:
-        return confident.should_continue
-    return lambda probability, rows: confident.worth_candidate(
-        probability * block_model.confidence, rows
-    )
+    return confident.should_continue if block_model_of(draft) is None else confident.worth_candidate
 
 
 def _both(setup: DrafterSetup) -> tuple[Drafter, Controller]:

@@ -106,6 +106,7 @@ class ModelWriter:
             input_vocab_size=None if reads == family.vocab_size else reads,
             layer_shapes=family.layer_shapes,
             states=family.states,
+            block_rows=family.block_rows,
         )
 
     def _variants(

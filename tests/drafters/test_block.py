@@ -83,7 +83,7 @@ def block_of(pair, text, start):
     logits = [pair.draft.score(tokens[: start + 1])[-1].copy()]
     confidences = []
     for token in tokens[start + 1 : start + BLOCK]:
-        confidences.append(pair.draft.confidence)
+        confidences.append(pair.draft.confidence_after(token))
         logits.append(pair.draft.score([token])[0].copy())
     return np.array(logits), np.array(confidences)
 
@@ -94,7 +94,7 @@ def test_the_rows_of_a_block_are_those_of_training(case, start):
     for ours, expected in zip(block_of(pair, TEXT, start), trained(case, TEXT, start), strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-5, rtol=1e-5)
     assert pair.draft.valid_length == len(PROMPT) + start
-    assert pair.draft.confidence == 0  # the block ends
+    assert pair.draft.confidence_after(0) == 0  # the block ends
 
 
 def test_int8_rows_are_close_to_those_of_training(case):

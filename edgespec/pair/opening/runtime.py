@@ -54,6 +54,7 @@ def open_model(
     from edgespec_runtimes.ort.reading.ort_assistant import OrtAssistant
     from edgespec_runtimes.ort.reading.ort_block import OrtBlock
     from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle
+    from edgespec_runtimes.ort.reading.ort_masked_block import OrtMaskedBlock
     from edgespec_runtimes.ort.reading.ort_shared_encoder import OrtSharedEncoder
 
     if not isinstance(target, OrtModel):
@@ -64,6 +65,7 @@ def open_model(
         draft = OrtAssistant
     else:
         draft = OrtBlock if exported.is_block_draft else OrtEagle
+        draft = draft if exported.block_rows is None else OrtMaskedBlock
     return draft(folder, exported, variant, target, **options)
 
 

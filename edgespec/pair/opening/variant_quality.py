@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact.row_invariance import Distance
-from edgespec.core.model import Model
+from edgespec.core.model import Model, block_model_of
 from edgespec.drafters.vocabulary_map import Vocabulary
 
 __all__ = [
@@ -59,7 +59,11 @@ class TargetReadingScorer:
     def score(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         read = self._vocabulary.to_target_ids(tokens)
         self._target.score(read)
-        return self._draft.score(self._vocabulary.to_draft_ids(read))
+        ids = self._vocabulary.to_draft_ids(read)
+        if block_model_of(self._draft) is None:
+            return self._draft.score(ids)
+        # Of several tokens it may compute the last row only.
+        return np.concatenate([self._draft.score([token]).copy() for token in ids])
 
 
 def proposed_ids(tokens: Sequence[int], vocabulary: Vocabulary, size: int) -> list[int]:

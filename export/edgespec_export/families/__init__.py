@@ -20,6 +20,7 @@ from edgespec_export.families.drafts.block_draft import BlockDraft
 from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.drafts.eagle3.eagle3 import Eagle3
 from edgespec_export.families.drafts.gemma4.assistant import Gemma4Assistant
+from edgespec_export.families.drafts.masked.masked_block import MaskedBlock
 from edgespec_export.families.drafts.qwen35.mtp_head import Qwen35Head
 from edgespec_export.families.drafts.shared_encoder import SharedEncoder
 from edgespec_export.families.family import Family
@@ -112,6 +113,7 @@ FAMILIES: tuple[type[Family], ...] = (
     Eagle,
     Eagle3,
     BlockDraft,
+    MaskedBlock,
     Gemma4Assistant,
     Qwen35Head,
     SharedEncoder,

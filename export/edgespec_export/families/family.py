@@ -70,6 +70,7 @@ class Family(ABC):
         positions: the most that a cache may hold; None if there is no limit.
         start_token: first decoder token of an encoder-decoder; None for decoder-only models.
         features: numbers of each position that a target outputs or an EAGLE head reads; else 0.
+        block_rows: rows of a block, of a draft that fills blocks of masks.
     """
 
     family: ClassVar[str]
@@ -94,6 +95,7 @@ class Family(ABC):
     encoder_layers: int | None = None
     start_token: int | None = None
     input_vocab_size: int | None = None
+    block_rows: int | None = None
 
     @classmethod
     @abstractmethod

@@ -14,7 +14,7 @@ from edgespec.artifact.graph_io import Buffer
 from edgespec.core.model import Candidate, TopTokens
 from edgespec_runtimes.ort.recurrent_states import StateMemory, Step
 
-__all__ = ["BlockRun", "GraphRun", "LogitsRun", "RunMemory", "TopTokensRun"]
+__all__ = ["BlockRun", "GraphRun", "LogitsRun", "MaskedBlockRun", "RunMemory", "TopTokensRun"]
 
 DUMMY_TOKEN = 0
 
@@ -226,6 +226,28 @@ class BlockRun(LogitsRun):
         super().__init__(memory, rows, described=0, skip=0)
         self._ahead = np.array([ahead], np.int64)
         self.bind_input(graph_io.AHEAD, self._ahead)
+
+
+class MaskedBlockRun(GraphRun):
+    """A call of a draft that fills a block of masks, which has the last rows.
+
+    Attributes:
+        logits: float32 [drafted, vocab_size].
+        slot_states: float32 [drafted, state_width], what transitions read; no columns if they read
+            none.
+    """
+
+    def __init__(self, memory: RunMemory, rows: int, drafted: int, state_width: int) -> None:
+        super().__init__(memory, rows, described=0, skip=0)
+        self.logits = memory.logits[:drafted]
+        self.slot_states = np.zeros((drafted, state_width), np.float32)
+        self._bind_output(graph_io.LOGITS, self.logits)
+        if state_width:
+            self._bind_output(graph_io.SLOT_STATES, self.slot_states)
+
+    def set_block(self, block: Sequence[int], known: int, past_length: int) -> None:
+        """Sets the tokens of the block, after `known` rows of the text."""
+        self.set_tokens([*[DUMMY_TOKEN] * known, *block], (), past_length)
 
 
 class TopTokensRun(GraphRun):

@@ -19,7 +19,14 @@ from edgespec_runtimes.ort.cache_memory import (
     lazy_zeros,
 )
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
-from edgespec_runtimes.ort.graph_run import BlockRun, GraphRun, LogitsRun, RunMemory, TopTokensRun
+from edgespec_runtimes.ort.graph_run import (
+    BlockRun,
+    GraphRun,
+    LogitsRun,
+    MaskedBlockRun,
+    RunMemory,
+    TopTokensRun,
+)
 from edgespec_runtimes.ort.providing.resident_cache import resident_cache
 from edgespec_runtimes.ort.recurrent_states import RecurrentStates, StateMemory, Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
@@ -87,6 +94,10 @@ class OrtDecoder:
     def block_call(self, rows: int, ahead: int) -> BlockRun:
         """The call of a block draft with this many rows; see `BlockRun`."""
         return self._call(BlockRun, rows, ahead)
+
+    def masked_block_call(self, rows: int, drafted: int, state_width: int) -> MaskedBlockRun:
+        """The call with this many rows of a draft that fills masks; see `MaskedBlockRun`."""
+        return self._call(MaskedBlockRun, rows, drafted, state_width)
 
     def top_tokens_call(
         self, rows: int, described: int, skip: int, probabilities: bool

@@ -20,7 +20,7 @@ from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import capped
 
-__all__ = ["Standard"]
+__all__ = ["Standard", "attend", "cache_buffers", "hidden_where_not"]
 
 
 class Standard(Attention):
@@ -42,7 +42,7 @@ class Standard(Attention):
     ) -> ir.Value:
         heads = rows.heads
         q, k = normed_rows(g, rows)
-        bias = _mask(g, _seen(g, positions, heads.window))
+        bias = hidden_where_not(g, _seen(g, positions, heads.window))
         if isinstance(encoding, Angles):
             q = apply_rotary(g, q, heads.count, encoding, heads)
             k = apply_rotary(g, k, heads.kv_count, encoding, heads)
@@ -50,7 +50,7 @@ class Standard(Attention):
             bias = g.op.Add(encoding, bias)
         keys, values = (
             self.cache.extended(g, buffer, by_head(g, new, heads.kv_count, heads), positions)
-            for buffer, new in zip(_buffers(heads, layer), (k, rows.v), strict=True)
+            for buffer, new in zip(cache_buffers(heads, layer), (k, rows.v), strict=True)
         )
         if rows.source is not None:
             of_source = rows.source
@@ -59,33 +59,33 @@ class Standard(Attention):
             )
             bias = _after_zeros(g, bias, g.op.Shape(of_source[0], start=2, end=3))
         sinks = None if rows.sinks is None else g.weight(rows.sinks)
-        return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias, sinks)
+        return attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias, sinks)
 
     def kept(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
     ) -> ir.Value:
-        keys, values = (self.cache.kept(g, b, positions) for b in _buffers(heads, layer))
-        bias = _mask(g, _seen(g, positions, heads.window))
-        return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
+        keys, values = (self.cache.kept(g, b, positions) for b in cache_buffers(heads, layer))
+        bias = hidden_where_not(g, _seen(g, positions, heads.window))
+        return attend(g, by_head(g, q, heads.count, heads), keys, values, heads, bias)
 
     def borrowed(self, g: Graph, heads: Heads, layer: int) -> None:
-        for buffer in _buffers(heads, layer):
+        for buffer in cache_buffers(heads, layer):
             self.cache.borrowed(g, buffer)
 
     def cross(
         self, g: Graph, q: ir.Value, heads: Heads, layer: int, positions: Positions
     ) -> ir.Value:
         keys, values = (CachedRows(rows) for rows in cross_inputs(g, heads, layer))
-        return _attend(g, by_head(g, q, heads.count, heads), keys, values, heads, None)
+        return attend(g, by_head(g, q, heads.count, heads), keys, values, heads, None)
 
     def full(self, g: Graph, rows: Projections, bias: ir.Value | None) -> ir.Value:
         heads = rows.heads
         q = by_head(g, rows.q, heads.count, heads)
         k, v = (by_head(g, x, heads.kv_count, heads) for x in (rows.k, rows.v))
-        return _attend(g, q, CachedRows(k), CachedRows(v), heads, bias)
+        return attend(g, q, CachedRows(k), CachedRows(v), heads, bias)
 
 
-def _buffers(heads: Heads, layer: int) -> list[Buffer]:
+def cache_buffers(heads: Heads, layer: int) -> list[Buffer]:
     """Of a layer's keys and values."""
     names = zip(graph_io.past_names(layer), graph_io.present_names(layer), strict=True)
     return [Buffer(*pair, cache_shape(heads, heads.size)) for pair in names]
@@ -110,7 +110,7 @@ def _after_zeros(g: Graph, bias: ir.Value, count: ir.Value) -> ir.Value:
     return g.op.Pad(bias, added, g.constant(0, np.float32), mode="constant")
 
 
-def _attend(
+def attend(
     g: Graph,
     q: ir.Value,
     k: CachedRows,
@@ -178,7 +178,7 @@ def _in_window(g: Graph, positions: Positions, window: int) -> ir.Value:
     return g.op.Greater(positions.keys(g), g.op.Unsqueeze(last_hidden, g.ints(1)))
 
 
-def _mask(g: Graph, seen: ir.Value) -> ir.Value:
+def hidden_where_not(g: Graph, seen: ir.Value) -> ir.Value:
     """[m, total] to [1, 1, m, total]: 0 where a key is seen, elsewhere a number that softmax
     makes 0."""
     mask = g.op.Where(seen, g.constant(0, np.float32), g.constant(-1e30, np.float32))

@@ -1,6 +1,8 @@
-"""The weights of a draft that takes its target's embedding."""
+"""The weights of a draft that takes its target's embedding, or its head."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from edgespec_export.checkpoint.weights import Tensor, Weights, read_rows
 
@@ -8,19 +10,18 @@ __all__ = ["WithTargetTable"]
 
 
 class WithTargetTable:
-    """The `Weights` of a draft, with the embedding of its target.
+    """The `Weights` of a draft, with tables of its target.
 
     Args:
         own, target: of the draft, and of its target.
-        name: the embedding's in the draft.
-        table: its name in the target.
+        tables: for each name in the draft, that in the target.
     """
 
-    def __init__(self, own: Weights, target: Weights, *, name: str, table: str) -> None:
-        self._own, self._target, self._name, self._table = own, target, name, table
+    def __init__(self, own: Weights, target: Weights, tables: Mapping[str, str]) -> None:
+        self._own, self._target, self._tables = own, target, tables
 
     def names(self) -> list[str]:
-        return sorted([*self._own.names(), self._name])
+        return sorted({*self._own.names(), *self._tables})
 
     def shape(self, name: str) -> tuple[int, ...]:
         weights, stored = self._stored(name)
@@ -35,4 +36,6 @@ class WithTargetTable:
 
     def _stored(self, name: str) -> tuple[Weights, str]:
         """Where a tensor is, and its name there."""
-        return (self._target, self._table) if name == self._name else (self._own, name)
+        if name in self._tables:
+            return self._target, self._tables[name]
+        return self._own, name

@@ -53,12 +53,8 @@ class OrtBlock(OrtEagle):
         self._ahead = np.empty((0, exported.vocab_size), np.float32)
         self._confidences = np.empty(0, np.float32)
 
-    @property
-    def confidence(self) -> float:
-        """The probability that the token after the next is accepted if the next one is.
-
-        It is known before either is drawn. 0 where the block ends.
-        """
+    def confidence_after(self, token: int) -> float:
+        """See `edgespec.core.model.BlockModel`; it is known before the next token is drawn, too."""
         index = self.length - self._known
         return float(self._confidences[index]) if 0 <= index < len(self._confidences) else 0.0
 

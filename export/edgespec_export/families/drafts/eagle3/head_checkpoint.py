@@ -15,6 +15,7 @@ from edgespec_export.families.drafts.gemma4.assistant_checkpoint import (
     assistant_config,
     open_assistant,
 )
+from edgespec_export.families.drafts.masked.masked_block import MaskedBlock
 from edgespec_export.families.drafts.qwen35.head_in_checkpoint import (
     has_own_head,
     open_own_head,
@@ -27,7 +28,7 @@ __all__ = ["open_checkpoints"]
 ARCHITECTURE = "LlamaForCausalLMEagle3"  # of SpecForge's configs
 LLAMA = "LlamaForCausalLM"  # of SafeAILab's, which differ from a Llama's by this key:
 PROPOSES = "draft_vocab_size"
-KINDS = ("eagle3",)  # in the layout of the package "speculators"
+KINDS = (*Eagle3.model_types, *MaskedBlock.model_types)  # in the layout of the package "speculators"
 # What a config may call the model that the layer is like; the layer is the same for all of them.
 MODEL_TYPES = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 
@@ -89,8 +90,8 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
             f"{source.label} reads the hidden states of a Llama-like target, and {target.label} is "
             "not one; pair it with the target it was trained for"
         )
-    (model_type,) = Eagle3.model_types
     shape: JsonObject = {"layers": family.layers, "positions": family.positions}
+    model_type = config.get(KIND, Eagle3.model_types[0])
     config = {**config, "model_type": model_type, "target": shape}
     head = family_of(config, source.label)
     if head.input_vocab_size != family.vocab_size:
@@ -101,7 +102,7 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
     tokenizer = source.path / "tokenizer.json"
     return Checkpoint(
         config=config,
-        weights=_with_table(open_weights(source.path), head, target, family),
+        weights=_with_tables(open_weights(source.path), head, target, family),
         tokenizer=read_tokenizer_json(tokenizer) if tokenizer.is_file() else target.tokenizer,
         chat=None,
         eos_token_ids=target.eos_token_ids,
@@ -131,15 +132,19 @@ def _check_kind(source: Source, config: JsonObject) -> None:
         )
 
 
-def _with_table(weights: Weights, head: Family, target: Checkpoint, family: Family) -> Weights:
-    """The weights of a head, with the embedding of its target if it has none of its own."""
-    if Eagle3.table in weights.names():
+def _with_tables(weights: Weights, head: Family, target: Checkpoint, family: Family) -> Weights:
+    """The weights of a head, with the embedding of its target if it has none of its own; a draft
+    that fills masks has its target's in any case, and its head where it proposes all tokens."""
+    tables = {}
+    if isinstance(head, MaskedBlock) or head.table not in weights.names():
+        tables[head.table] = family.table
+    if isinstance(head, MaskedBlock) and head.vocab_size == head.input_vocab_size:
+        tables[head.head] = family.table if family.tied_head else family.head
+    if not tables:
         return weights
     if head.width != family.width:
         raise EdgespecError(
             f"{head.label} takes the embedding of its target and is {head.width} wide, "
             f"{target.label} {family.width}; pair it with the target it was trained for"
         )
-    return WithTargetTable(
-        weights, family.view(target.weights), name=Eagle3.table, table=family.table
-    )
+    return WithTargetTable(weights, family.view(target.weights), tables)

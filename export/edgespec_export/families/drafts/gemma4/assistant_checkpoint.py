@@ -52,8 +52,7 @@ def open_assistant(source: Source, config: JsonObject, target: Checkpoint) -> Ch
         weights=WithTargetTable(
             open_weights(source.path),
             family.view(target.weights),
-            name=TARGET_TABLE,
-            table=family.table,
+            {TARGET_TABLE: family.table},
         ),
         tokenizer=read_tokenizer_json(tokenizer) if tokenizer.is_file() else target.tokenizer,
         chat=None,
