@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from speculators.models.eagle3.config import Eagle3SpeculatorConfig
-from speculators.models.eagle3.core import Eagle3DraftModel
 from speculators.models.dflash.config import DFlashSpeculatorConfig
 from speculators.models.dflash.core import DFlashDraftModel
 from speculators.models.dflash2.config import DFlash2SpeculatorConfig
 from speculators.models.dflash2.core import DFlash2DraftModel
 from speculators.models.dspark.config import DSparkSpeculatorConfig
 from speculators.models.dspark.core import DSparkDraftModel
+from speculators.models.eagle3.config import Eagle3SpeculatorConfig
+from speculators.models.eagle3.core import Eagle3DraftModel
 from transformers import AutoModelForCausalLM
 
 from eagle3_checkpoints import write_deep_target

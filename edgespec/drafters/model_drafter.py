@@ -45,8 +45,8 @@ class ModelDrafter:
         last_tokens: token ids after which no token is drafted (end of text).
         should_continue: given the probability that all tokens drafted so far in this round are
             accepted (of a block draft: and the next one, too), and the number of positions in their
-            verification, says whether to draft one more. It does not see the token that comes next, so stopping does not change the
-            distribution of the text. None: drafts γ tokens.
+            verification, says whether to draft one more. It does not see the token that comes next,
+            so stopping does not change the distribution of the text. None: drafts γ tokens.
         worth_candidate: given the probability that a candidate (an alternative to a drafted token)
             will be the correction, and the same number, says whether to propose it. None: no
             candidates.
@@ -144,10 +144,14 @@ class ModelDrafter:
             probability *= chosen
             unread = self._vocabulary.to_draft_ids([token])
             if self._should_continue is not None:
-                sure = 1.0 if self._block_model is None else self._block_model.confidence_after(unread[-1])
-                if not self._should_continue(probability * sure, rows):
+                likely = probability * self._confidence_after(unread[-1])
+                if not self._should_continue(likely, rows):
                     break
         return Proposal(tokens, q, candidates)
+
+    def _confidence_after(self, token: int) -> float:
+        """What a block draft says of the token after this one; 1 of others."""
+        return 1.0 if self._block_model is None else self._block_model.confidence_after(token)
 
     def _allowed(self, generated: Sequence[int]) -> LegalRow | None:
         """Which of the draft's tokens ([draft vocabulary]) may follow these of the target; None if

@@ -10,7 +10,7 @@ from typing import Any
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.families.config_keys import class_keys
 
-__all__ = ["ACTIVATIONS", "Config", "with_newer_keys"]
+__all__ = ["ACTIVATIONS", "HARMLESS", "Config", "with_newer_keys"]
 
 # Read by transformers or written by it into any config; none changes what a model computes. (How
 # weights are quantized is looked at with the weights.)

@@ -71,5 +71,3 @@ def block_attention(
     )
     q = by_head(g, rows.q, heads.count, heads)
     return attend(g, q, keys, values, heads, sight.bias(g, positions))
-
-

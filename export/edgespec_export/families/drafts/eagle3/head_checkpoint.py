@@ -1,5 +1,5 @@
-"""Opening a published EAGLE-3 head, which has neither tokenizer nor, mostly, an embedding: it takes
-those of its target."""
+"""Opening a published draft that reads its target's hidden states: an EAGLE-3 head, or one that
+fills blocks of masks. It has neither tokenizer nor, mostly, an embedding: it takes its target's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ from edgespec_export.families.drafts.gemma4.assistant_checkpoint import (
     open_assistant,
 )
 from edgespec_export.families.drafts.masked.masked_block import MaskedBlock
+from edgespec_export.families.drafts.masked.other_layouts import (
+    DFLASH,
+    DSPARK,
+    as_speculators,
+    is_other_layout,
+)
 from edgespec_export.families.drafts.qwen35.head_in_checkpoint import (
     has_own_head,
     open_own_head,
@@ -28,13 +34,15 @@ __all__ = ["open_checkpoints"]
 ARCHITECTURE = "LlamaForCausalLMEagle3"  # of SpecForge's configs
 LLAMA = "LlamaForCausalLM"  # of SafeAILab's, which differ from a Llama's by this key:
 PROPOSES = "draft_vocab_size"
-KINDS = (*Eagle3.model_types, *MaskedBlock.model_types)  # in the layout of the package "speculators"
+# In the layout of the package "speculators".
+KINDS = (*Eagle3.model_types, *MaskedBlock.model_types)
+OTHERS = ("dflash", "dspark", "eagle3")  # in the names of such drafts' architectures
 # What a config may call the model that the layer is like; the layer is the same for all of them.
 MODEL_TYPES = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 
 
 def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
-    """Opens a target and its draft, if it has one, which may be a published EAGLE-3 head.
+    """Opens a target and its draft, if it has one, which may be a published one that reads it.
 
     Raises:
         EdgespecError: something is missing, corrupt or of an unknown kind, the target is a head, or
@@ -42,8 +50,8 @@ def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
     """
     if _head_config(target) is not None:
         raise EdgespecError(
-            f"{target.label} is a draft that reads its target's hidden states (an EAGLE-3 head), "
-            "so it cannot be a target"
+            f"{target.label} is a draft that reads its target's hidden states, so it cannot be a "
+            "target"
         )
     if assistant_config(target) is not None:
         raise EdgespecError(
@@ -65,7 +73,7 @@ def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
 
 
 def _head_config(source: Source) -> JsonObject | None:
-    """The config of a published EAGLE-3 head, of whatever layout; None for other checkpoints."""
+    """The config of such a draft, of whatever layout; None for other checkpoints."""
     file = source.path / "config.json"
     if source.path.is_file() or not file.is_file():
         return None
@@ -74,22 +82,27 @@ def _head_config(source: Source) -> JsonObject | None:
 
 
 def _is_head(config: JsonObject) -> bool:
-    if KIND in config:
+    if KIND in config or is_other_layout(config):
         return True
     names = config.get("architectures")
     if names == [LLAMA]:
         return PROPOSES in config
-    return isinstance(names, list) and any("eagle3" in str(name).lower() for name in names)
+    if not isinstance(names, list):
+        return False
+    return any(other in str(name).lower() for name in names for other in OTHERS)
 
 
 def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkpoint:
-    _check_kind(source, config)
+    if not is_other_layout(config):
+        _check_kind(source, config)
     family = family_of(target.config, target.label)
     if family.with_layer_outputs([family.layers]) is None:
         raise EdgespecError(
             f"{source.label} reads the hidden states of a Llama-like target, and {target.label} is "
             "not one; pair it with the target it was trained for"
         )
+    if is_other_layout(config):
+        config = _translated(config, family.layers, source.label)
     shape: JsonObject = {"layers": family.layers, "positions": family.positions}
     model_type = config.get(KIND, Eagle3.model_types[0])
     config = {**config, "model_type": model_type, "target": shape}
@@ -110,6 +123,15 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
     )
 
 
+def _translated(config: JsonObject, layers: int, label: str) -> JsonObject:
+    try:
+        return as_speculators(config, layers, label)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise EdgespecError(
+            f"{label}: config.json has a value of the wrong kind ({error}); download it again"
+        ) from None
+
+
 def _check_kind(source: Source, config: JsonObject) -> None:
     if KIND in config:
         if config[KIND] not in KINDS:
@@ -122,7 +144,8 @@ def _check_kind(source: Source, config: JsonObject) -> None:
         raise EdgespecError(
             f"{source.label}: config.json says architectures = "
             f"{shortened(config.get('architectures'))}; edgespec exports EAGLE-3 heads only as "
-            f"{ARCHITECTURE} (SpecForge), {LLAMA} with a {PROPOSES} (SafeAILab) or with a {KIND}"
+            f"{ARCHITECTURE} (SpecForge), {LLAMA} with a {PROPOSES} (SafeAILab) or with a {KIND}, "
+            f"and blocks of masks with it, as {DFLASH} (z-lab) or as {DSPARK} (DeepSpec)"
         )
     if config.get("model_type") not in MODEL_TYPES:
         raise EdgespecError(

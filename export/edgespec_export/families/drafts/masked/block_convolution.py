@@ -1,6 +1,6 @@
 """The convolution over the rows of a block, before and after attention and feed-forward (DFlash-2).
 
-    y[i] = Σ over t of x[i - t] · (base[t] + delta[i, t]), where delta is a product of x[i]
+y[i] = Σ over t of x[i - t] · (base[t] + delta[i, t]), where delta is a product of x[i]
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     the target's features ── fc ── hidden_norm ── context ─┬ keys and values of every layer
                                                            │
-    last token, mask, mask, … ── embed_tokens ── x ── layers: each row sees the context and its block
+    last token, mask, mask, … ── embed_tokens ── x ── layers; each row sees the context and all rows
                                                    └─ norm ── lm_head ── logits of each row
 
 The context is the text before the block; its keys and values stay in the cache, those of a block
@@ -34,7 +34,7 @@ from edgespec_export.components.blocks.block import Block, EmitContext
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.components.number_format import NumberFormat
-from edgespec_export.components.positions import Positions, decoder_positions
+from edgespec_export.components.positions import decoder_positions
 from edgespec_export.components.residual_stream import ResidualStream
 from edgespec_export.families.drafts.eagle import Eagle
 from edgespec_export.families.drafts.masked import transition
@@ -199,9 +199,7 @@ class MaskedBlock(Eagle):
         x = normed_heads(g, x, self._norm(norm), self.heads.size)
         return apply_rotary(g, x, count, self.rotary.at(g, positions), self.heads)
 
-    def _fed_forward(
-        self, g: Graph, x: ir.Value, index: int, shared: EmitContext
-    ) -> ir.Value:
+    def _fed_forward(self, g: Graph, x: ir.Value, index: int, shared: EmitContext) -> ir.Value:
         convolution = self._convolution(f"layers.{index}.mlp_conv")
         if convolution is None:
             return self.through_layer(g, x, index, shared)

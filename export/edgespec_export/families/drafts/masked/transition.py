@@ -1,7 +1,7 @@
 """What a drafted token says about the one after it: the graph of transitions of a block of masks.
 
-    DSpark: logits + w2 · w1[token], or with a gate of the row's hidden state
-    DFlash-2: of the row's best tokens, logit + Σ before[token] · (projection of the state) · after
+DSpark: logits + w2 · w1[token], or with a gate of the row's hidden state
+DFlash-2: of the row's best tokens, logit + Σ before[token] · (projection of the state) · after
 """
 
 from __future__ import annotations
