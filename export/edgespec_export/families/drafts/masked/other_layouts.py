@@ -16,7 +16,8 @@ from edgespec_export.families.model_config import HARMLESS, Config
 
 __all__ = ["DFLASH", "DSPARK", "as_speculators", "is_other_layout"]
 
-DFLASH, DSPARK = "DFlashDraftModel", "Qwen3DSparkModel"
+DFLASH = "DFlashDraftModel"
+DSPARK = "Qwen3DSparkModel"
 # Of a block; the rest of a config is its layers'.
 OF_DSPARK = (
     *("block_size", "confidence_head_with_markov", "enable_confidence_head", "mask_token_id"),
