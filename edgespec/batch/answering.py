@@ -10,7 +10,7 @@ from edgespec.batch.request_line import RefusedLine, RequestLine
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_answer import Answer
-from edgespec.openai.openai_api import error_object, unexpected
+from edgespec.openai.openai_errors import error_object, unexpected
 from edgespec.openai.openai_logprobs import TokenTexts
 from edgespec.openai.unknown_fields import UnknownFields
 from edgespec.pair.concurrent.samples import Samples
@@ -91,7 +91,7 @@ class Answering:
             instead["seed"] = seed + line.number - 1
         self._unknown.check(line.body)
         request = line.request(self._pair.manifest.generation, instead)
-        form = request.call_form(self._pair.tool_use)
+        form = request.answer_form(self._pair)
         echoes = request.echoes(self._pair.tokenizer)
         name = self._options.model
         answer = Answer(name, line.is_chat, self._token_texts, form, request.n, echoes)

@@ -3,12 +3,12 @@ take its requests. Some cannot change an answer; others would, and are refused."
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 
-__all__ = ["ABSENT", "HARMLESS", "INSTEAD", "check_absent"]
+__all__ = ["ABSENT", "HARMLESS", "INSTEAD", "check_absent", "check_absent_of"]
 
 # About the caller, the service, its speed or its log: no text depends on them.
 HARMLESS = frozenset(
@@ -38,6 +38,7 @@ ABSENT: Mapping[str, tuple[JsonValue, ...]] = {
     # What the chat template is told
     **{"chat_template": (), "chat_template_kwargs": ({},), "documents": ([],)},
     **{"add_generation_prompt": (True,), "continue_final_message": (False,), "thinking": ()},
+    **{"thinking_budget": (), "thinking_token_budget": (), "separate_reasoning": (True, False)},
     # vLLM, SGLang
     **{"guided_json": (), "guided_regex": ("",), "guided_choice": ([],), "guided_grammar": ("",)},
     **{"structured_outputs": (), "regex": ("",), "ebnf": ("",), "json_schema": ()},
@@ -90,6 +91,27 @@ def check_absent(name: str, value: JsonValue, fields: JsonObject) -> None:
     elif name in ABSENT and not any(_same(value, nothing) for nothing in ABSENT[name]):
         way_out = f"use {INSTEAD[name]}" if name in INSTEAD else "leave it out"
         raise UsageError(f"{name} is {shortened(value)}, which is not there; {way_out}")
+
+
+def check_absent_of(
+    absent: Mapping[str, Sequence[JsonValue]],
+    fields: JsonObject,
+    way_out: Mapping[str, str] | None = None,
+) -> None:
+    """Checks the fields of another interface that are not used there.
+
+    Args:
+        absent: their names, each with the values that ask for nothing.
+        fields: of the request, without those that are null.
+        way_out: what to do instead, where it is not to leave the field out.
+
+    Raises:
+        UsageError: one would change the answer.
+    """
+    for name, nothing in absent.items():
+        if name in fields and not any(_same(fields[name], value) for value in nothing):
+            instead = (way_out or {}).get(name, "leave it out")
+            raise UsageError(f"{name} is {shortened(fields[name])}, which is not there; {instead}")
 
 
 def _same(value: JsonValue, other: JsonValue) -> bool:

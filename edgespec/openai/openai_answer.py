@@ -11,9 +11,9 @@ from edgespec.openai.openai_calls import AnswerCalls
 from edgespec.openai.openai_logprobs import TokenLogprobs, TokenTexts, chat_logprobs, text_logprobs
 from edgespec.pair.generation import Chunk, Generation
 from edgespec.pair.scoring.text_scores import TextScores
-from edgespec.tools.call_format import ToolCallFormat
+from edgespec.tools.answer_reader import AnswerForm
 
-__all__ = ["Answer"]
+__all__ = ["Answer", "draft_counts"]
 
 
 class Answer:
@@ -23,7 +23,7 @@ class Answer:
         model: the model's name.
         is_chat: the objects are those of chat completions.
         texts: of single tokens, for their log-probabilities.
-        form: of the calls that the texts may have; None if they can have none.
+        form: what the texts may have in them.
         n: number of texts of each prompt.
         echoes: of each prompt the text that comes before its texts in the answer, perhaps empty.
     """
@@ -33,12 +33,12 @@ class Answer:
         model: str,
         is_chat: bool,
         texts: TokenTexts,
-        form: ToolCallFormat | None = None,
+        form: AnswerForm | None = None,
         n: int = 1,
         echoes: Sequence[str] = ("",),
     ) -> None:
         self._choices = [
-            _Choice(index, is_chat, texts, None if form is None else AnswerCalls(form), echo)
+            _Choice(index, is_chat, texts, form or AnswerForm(), echo)
             for index, echo in enumerate(echo for echo in echoes for _ in range(n))
         ]
         self._n = n
@@ -90,18 +90,20 @@ class _Choice:
         index: int,
         is_chat: bool,
         texts: TokenTexts,
-        calls: AnswerCalls | None,
+        form: AnswerForm,
         echo: str,
     ) -> None:
         self._index = index
         self._is_chat = is_chat
         self._texts = texts
-        self._calls = calls
+        self._form = form
+        self._calls: AnswerCalls | None = None
         self._echo = echo
         self._sent = 0  # characters of the text so far
         self._unsent: list[TokenLogprobs] = []  # of tokens whose text is still held back
 
     def whole(self, result: Generation) -> JsonObject:
+        self._open(result)
         fields = self._calls.message(result.text) if self._calls else {"content": result.text}
         message: JsonObject = {"role": "assistant", **fields}
         text = self._echo + result.text
@@ -116,10 +118,16 @@ class _Choice:
         return self._choice(content, self._finish_reason(result), logprobs)
 
     def begin(self, result: Generation) -> JsonObject:
+        self._open(result)
         scores = result.prompt_scores
         logprobs = None if scores is None else self._logprobs((), scores)
         first: JsonValue = {"role": "assistant", "content": ""} if self._is_chat else self._echo
         return self._delta(first, None, logprobs)
+
+    def _open(self, result: Generation) -> None:
+        """Begins to split the text into its parts, if it may have several."""
+        if self._form:
+            self._calls = AnswerCalls(self._form.reader(result.opens_thinking))
 
     def piece(self, chunk: Chunk) -> JsonObject | None:
         content: JsonValue = {"content": chunk.text} if self._is_chat else chunk.text
@@ -185,14 +193,19 @@ def _usage(results: Sequence[Generation], n: int) -> JsonObject:
     how many the target accepted."""
     prompt = sum(result.prompt_tokens for result in results[::n])
     made = sum(len(result.token_ids) for result in results)
-    drafted = sum(result.stats.drafted + result.stats.candidates for result in results)
-    accepted = sum(result.stats.accepted + result.stats.committed for result in results)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": made,
         "total_tokens": prompt + made,
-        "completion_tokens_details": {
-            "accepted_prediction_tokens": accepted,
-            "rejected_prediction_tokens": drafted - accepted,
-        },
+        "completion_tokens_details": draft_counts(results),
+    }
+
+
+def draft_counts(results: Sequence[Generation]) -> JsonObject:
+    """How many of the tokens that a draft proposed the target accepted, and how many not."""
+    drafted = sum(result.stats.drafted + result.stats.candidates for result in results)
+    accepted = sum(result.stats.accepted + result.stats.committed for result in results)
+    return {
+        "accepted_prediction_tokens": accepted,
+        "rejected_prediction_tokens": drafted - accepted,
     }

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, cast
 
 from edgespec.artifact.chat_format import Message
 from edgespec.artifact.generation_defaults import GenerationDefaults
-from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_fields import OPTIONS, TEMPLATE_FIELDS, check_fields
 from edgespec.openai.openai_grammar import response_grammar
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import Prompt, PromptInput
 from edgespec.pair.scoring.text_scores import text_starts
-from edgespec.tools.call_format import ToolCallFormat
-from edgespec.tools.tool_use import ToolUse
+from edgespec.tools.answer_reader import AnswerForm
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["Request", "chat_request", "error_object", "text_request", "unexpected"]
+    from edgespec.pair.pair import Pair
+
+__all__ = ["Request", "chat_request", "text_request"]
 
 # OpenAI's defaults, for what neither the request nor the model says.
 TEMPERATURE = 1.0
@@ -40,6 +41,7 @@ class Request:
         echo: the prompt comes before each text.
         streams: the answer is sent in pieces.
         counts: a streamed answer ends with the number of its tokens.
+        splits: thinking is told apart from the answer.
     """
 
     prompts: Sequence[PromptInput]
@@ -48,19 +50,20 @@ class Request:
     echo: bool
     streams: bool
     counts: bool
+    splits: bool = False
 
-    def call_form(self, tool_use: ToolUse) -> ToolCallFormat | None:
-        """The form of the calls that the answers may have; None if they can have none.
-
-        Args:
-            tool_use: of the pair.
+    def answer_form(self, pair: Pair) -> AnswerForm:
+        """What the answers may have in them. The text of a grammar has no thinking.
 
         Raises:
             UsageError: it is not known how the model writes calls.
         """
-        if not self.options.get("tools") or self.options.get("tool_choice") == "none":
-            return None
-        return tool_use.form
+        offers = bool(self.options.get("tools")) and self.options.get("tool_choice") != "none"
+        thinks = self.splits and self.options.get("grammar") is None
+        return AnswerForm(
+            calls=pair.tool_use.form if offers else None,
+            reasoning=pair.reasoning if thinks else None,
+        )
 
     def echoes(self, tokenizer: Tokenizer) -> Sequence[str]:
         """The text that comes before the texts of each prompt in the answer."""
@@ -157,6 +160,7 @@ def _request(
         echo=fields.get("echo") is True,
         streams=fields.get("stream") is True,
         counts=isinstance(stream_options, Mapping) and stream_options.get("include_usage") is True,
+        splits=prompt_field == "messages" and fields.get("separate_reasoning", True) is True,
     )
 
 
@@ -170,22 +174,3 @@ def _template_values(fields: JsonObject) -> dict[str, JsonValue]:
     if values.get("reasoning_effort") == "none":
         values.setdefault("enable_thinking", False)
     return {**values, **(given if isinstance(given, Mapping) else {})}
-
-
-def unexpected(error: Exception) -> EdgespecError:
-    """An error of this program that no check foresaw, as a line."""
-    said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    return EdgespecError(f"this request met an error of edgespec itself ({said}); please report it")
-
-
-def error_object(
-    error: EdgespecError, param: str | None = None, code: str | None = None
-) -> JsonObject:
-    """OpenAI's object for an error.
-
-    Args:
-        param: the field that it is about.
-        code: OpenAI's name for what is wrong.
-    """
-    kind = "invalid_request_error" if isinstance(error, UsageError) else "server_error"
-    return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}

@@ -1,25 +1,25 @@
-"""The calls of an answer in OpenAI's form, whole and streamed."""
+"""The parts of an answer in OpenAI's form, whole and streamed: thinking, text and calls."""
 
 from __future__ import annotations
 
 import uuid
 
+from edgespec.chat.reasoning import Thought
 from edgespec.openai.json_value import JsonObject, JsonValue
-from edgespec.tools.call_format import ToolCallFormat
-from edgespec.tools.call_reader import ToolCallPiece, ToolCallReader
+from edgespec.tools.answer_reader import AnswerReader, whole_blocks
+from edgespec.tools.call_reader import ToolCallPiece
 
-__all__ = ["AnswerCalls"]
+__all__ = ["AnswerCalls", "call_id"]
 
 
 class AnswerCalls:
-    """Splits one answer into its text and its calls.
+    """Splits one answer into its thinking, its text and its calls.
 
-    Args:
-        form: of the model's calls.
+    Thinking is in the field `reasoning_content`, as at DeepSeek, llama.cpp, vLLM and SGLang.
     """
 
-    def __init__(self, form: ToolCallFormat) -> None:
-        self._reader = ToolCallReader(form)
+    def __init__(self, reader: AnswerReader) -> None:
+        self._reader = reader
 
     @property
     def found(self) -> bool:
@@ -28,45 +28,48 @@ class AnswerCalls:
 
     def message(self, text: str) -> JsonObject:
         """The fields of a message whose whole text this is."""
-        content = ""
-        calls: list[dict[str, str]] = []
-        for piece in self._reader.read(text, last=True):
-            if isinstance(piece, str):
-                content += piece
-            elif piece.name is not None:
-                calls.append({"id": _call_id(), "name": piece.name, "arguments": ""})
-            else:
-                calls[-1]["arguments"] += piece.arguments
-        if not calls:
-            return {"content": content}
-        return {"content": content or None, "tool_calls": [_whole(call) for call in calls]}
+        blocks = whole_blocks(self._reader, text)
+        content = "".join(block.text for block in blocks if block.kind == "text")
+        thinking = "".join(block.text for block in blocks if block.kind == "thinking")
+        calls = [
+            {
+                "id": call_id(),
+                "type": "function",
+                "function": {"name": block.name, "arguments": block.text},
+            }
+            for block in blocks
+            if block.kind == "call"
+        ]
+        fields: JsonObject = {"content": (content or None) if calls else content}
+        if thinking:
+            fields = {**fields, "reasoning_content": thinking}
+        return {**fields, "tool_calls": calls} if calls else fields
 
     def delta(self, text: str, last: bool = False) -> JsonObject:
         """The fields of an event for more of the text; none where nothing is certain yet."""
-        content = ""
+        content = thinking = ""
         calls: list[JsonValue] = []
         for piece in self._reader.read(text, last):
-            if isinstance(piece, str):
-                content += piece
-            else:
+            if isinstance(piece, ToolCallPiece):
                 calls.append(_piece(piece))
+            elif isinstance(piece, Thought):
+                thinking += piece
+            else:
+                content += piece
         return {
+            **({"reasoning_content": thinking} if thinking else {}),
             **({"content": content} if content else {}),
             **({"tool_calls": calls} if calls else {}),
         }
-
-
-def _whole(call: dict[str, str]) -> JsonObject:
-    function = {"name": call["name"], "arguments": call["arguments"]}
-    return {"id": call["id"], "type": "function", "function": function}
 
 
 def _piece(piece: ToolCallPiece) -> JsonObject:
     if piece.name is None:
         return {"index": piece.index, "function": {"arguments": piece.arguments}}
     function = {"name": piece.name, "arguments": ""}
-    return {"index": piece.index, "id": _call_id(), "type": "function", "function": function}
+    return {"index": piece.index, "id": call_id(), "type": "function", "function": function}
 
 
-def _call_id() -> str:
+def call_id() -> str:
+    """A new name for a call."""
     return f"call_{uuid.uuid4().hex[:24]}"

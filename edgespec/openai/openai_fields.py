@@ -98,6 +98,8 @@ OPTIONS = {
     "parallel_tool_calls": "parallel_tool_calls",
     "continue_final_message": "continue_final_message",
     "add_generation_prompt": "add_generation_prompt",
+    "thinking_budget": "thinking_budget",
+    "thinking_token_budget": "thinking_budget",  # vLLM's name
     "source_language": "source_language",
     "target_language": "target_language",
 }
@@ -112,6 +114,7 @@ TYPES = {
     # How the chat template writes the messages.
     **{"chat_template_kwargs": OBJECT, "enable_thinking": BOOLEAN, "reasoning_effort": TEXT},
     **{"continue_final_message": BOOLEAN, "add_generation_prompt": BOOLEAN},
+    **{"thinking_budget": FROM_0, "thinking_token_budget": FROM_0, "separate_reasoning": BOOLEAN},
     **{"source_language": TEXT, "target_language": TEXT},
     # About the answer's form.
     "n": TO_128,
@@ -124,6 +127,7 @@ TEXT_TYPES = {**TYPES, "logprobs": TO_5, "max_tokens": FROM_0, "echo": BOOLEAN}
 for name in (
     *("top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs"),
     *(*TEMPLATE_FIELDS, "continue_final_message", "add_generation_prompt"),
+    *("thinking_budget", "thinking_token_budget", "separate_reasoning"),
 ):
     del TEXT_TYPES[name]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.openai.openai_absent import ABSENT, HARMLESS
 from edgespec.openai.openai_fields import TEXT_TYPES, TYPES
 
-__all__ = ["UnknownFields", "unknown_fields"]
+__all__ = ["UnknownFields", "names_of", "unknown_fields"]
 
 logger = logging.getLogger("edgespec")
 
@@ -41,6 +41,11 @@ def unknown_fields(body: JsonObject) -> Iterator[str]:
         yield from _unknown("tools.function.", function, FUNCTION)
 
 
+def names_of(body: JsonObject, known: Collection[str]) -> Iterator[str]:
+    """The names of a request's own fields that are not among the known ones."""
+    return _unknown("", body, known)
+
+
 def _unknown(where: str, value: JsonValue, known: Collection[str]) -> Iterator[str]:
     if isinstance(value, Mapping):
         for name in value:
@@ -59,9 +64,17 @@ class UnknownFields:
         self._strict = strict
         self._noted: set[str] = set()
 
-    def check(self, body: JsonObject) -> None:
-        """Looks at a request. Raises UsageError if it is refused."""
-        for name in unknown_fields(body):
+    def check(
+        self,
+        body: JsonObject,
+        unknown: Callable[[JsonObject], Iterator[str]] = unknown_fields,
+    ) -> None:
+        """Looks at a request. Raises UsageError if it is refused.
+
+        Args:
+            unknown: gives the names that the request's interface does not know.
+        """
+        for name in unknown(body):
             if self._strict:
                 raise UsageError(f"{name} is not known here, and --strict is on; leave it out")
             if name not in self._noted and len(self._noted) < MOST_NOTES:

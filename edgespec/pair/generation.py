@@ -89,6 +89,7 @@ class Generation:
         logprobs: one for each token, when asked for.
         top_logprobs: those of each token, when asked for, see `Chunk`.
         starts: of each token in the text, see `Chunk`.
+        opens_thinking: the prompt ends within thinking, so the text begins in it.
         prompt_scores: of the prompt's own tokens, when asked for.
     """
 
@@ -102,6 +103,7 @@ class Generation:
     logprobs: list[float] = field(default_factory=list)
     top_logprobs: list[TopLogprobs] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
+    opens_thinking: bool = False
     prompt_scores: TextScores | None = None
 
 

@@ -77,6 +77,9 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
         continue_final_message: go on with the last message instead of answering it.
         add_generation_prompt: end the conversation with what begins an answer; None: unless the
             last message is continued.
+        thinking_budget: tokens that a model which thinks before its answer may think; then the
+            mark that ends its thinking comes. None for no limit. Without effect where a grammar
+            says what the text is.
         source_language, target_language: of a translation model that is told its languages
             (`Pair.manifest.languages` lists them); None are the checkpoint's own.
     """
@@ -99,6 +102,7 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     chat_template_kwargs: Mapping[str, object] | None
     continue_final_message: bool
     add_generation_prompt: bool | None
+    thinking_budget: int | None
     source_language: str | None
     target_language: str | None
 
@@ -132,6 +136,7 @@ DEFAULTS: Mapping[str, Any] = {
     "chat_template_kwargs": None,
     "continue_final_message": False,
     "add_generation_prompt": None,
+    "thinking_budget": None,
     "source_language": None,
     "target_language": None,
 }

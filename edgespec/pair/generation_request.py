@@ -40,6 +40,7 @@ class GenerationRequest:
         top_logprobs: how many log-probabilities to report beside each token's own; None for none.
         score_prompt: report log-probabilities of the prompt's tokens.
         translation: from which language, and into which.
+        thinking_budget: tokens of thinking; None for no limit, or where a grammar has none.
     """
 
     prompt: Prompt
@@ -57,6 +58,7 @@ class GenerationRequest:
     top_logprobs: int | None
     score_prompt: bool
     translation: Translation
+    thinking_budget: int | None
 
 
 class RequestReader:
@@ -95,6 +97,7 @@ class RequestReader:
         """
         given = completed(options)
         check_max_new_tokens(given["max_new_tokens"], least=0)
+        budget = _thinking_budget(given)
         top_logprobs = _top_logprobs(given["logprobs"], given["top_logprobs"])
         sampling = Sampling(**_part(given, Sampling))
         offered = read_tools(given["tools"]) if given["tools"] else ()
@@ -127,6 +130,7 @@ class RequestReader:
             top_logprobs=top_logprobs,
             score_prompt=bool(given["score_prompt"]),
             translation=translation,
+            thinking_budget=budget,
         )
 
     def prompt(self, prompt: PromptInput, options: GenerationOptions, most: int | None) -> Prompt:
@@ -178,6 +182,19 @@ def _top_logprobs(logprobs: object, number: object) -> int | None:
     if count and not logprobs:
         raise UsageError(f"top_logprobs is {count} without logprobs; ask for both")
     return count if logprobs else None
+
+
+def _thinking_budget(given: dict[str, Any]) -> int | None:
+    """The limit of thinking; none where the text's first token is a grammar's."""
+    budget = given["thinking_budget"]
+    if budget is None:
+        return None
+    if isinstance(budget, bool) or not isinstance(budget, Integral) or int(budget) < 0:
+        raise UsageError(
+            f"thinking_budget is {shortened(budget)}; give a whole number of tokens from 0"
+        )
+    must_call = given["tools"] and given["tool_choice"] not in ("auto", "none")
+    return None if given["grammar"] is not None or must_call else int(budget)
 
 
 def _checked_grammar(grammar: object, ignore_eos: bool) -> Grammar | None:

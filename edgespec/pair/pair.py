@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
     from edgespec.artifact.manifest import Manifest
+    from edgespec.chat.reasoning import ReasoningFormat
     from edgespec.core.model import Model
     from edgespec.device.device import Device
     from edgespec.drafters.vocabulary_map import Vocabulary
@@ -109,6 +110,11 @@ class Pair:
     def tool_use(self) -> ToolUse:
         """How the target uses tools."""
         return self.text_engine.tool_use
+
+    @property
+    def reasoning(self) -> ReasoningFormat | None:
+        """How the target marks its thinking; None if it is not known to think."""
+        return self._engine.reasoning
 
     @property
     def text_engine(self) -> TextEngine:

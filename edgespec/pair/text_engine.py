@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cache, partial
 
+from edgespec.chat.reasoning import reasoning_format
 from edgespec.core.decode import Loop, Round, decoded
 from edgespec.core.draft import Drafter
 from edgespec.core.logit_edits import LogitEdit, edit_of
@@ -33,10 +34,13 @@ from edgespec.pair.parts import OneAtATime, PairParts
 from edgespec.pair.prompt import PromptEncoder, PromptInput
 from edgespec.pair.round_clock import CostClock
 from edgespec.pair.scoring.prompt_scoring import prompt_scoring
+from edgespec.pair.thinking_limit import ThinkingLimit
 from edgespec.pair.tokenizer import GrowingText
 from edgespec.tools.tool_use import ToolUse
 
 __all__ = ["Drive", "TextEngine"]
+
+LAST_TOKENS = 32  # of a prompt; more than a mark of thinking and white space have
 
 # Computes what a loop asks for: its rounds, and its progress if other loops make it go on, too.
 Drive = Callable[[Loop], tuple[Iterator[Round], Progress | None]]
@@ -57,6 +61,7 @@ class TextEngine:
     Attributes:
         parts, drafting: the arguments.
         tool_use: how the target uses tools.
+        reasoning: how the target marks its thinking; None if it is not known to think.
         encoder: makes token ids of prompts.
         read: checks the options of a call.
         target: the model that verifies.
@@ -71,6 +76,7 @@ class TextEngine:
         self.target = parts.target
         self.drive: Drive = alone
         self.tool_use = ToolUse(parts.template, tokenizer, manifest.eos_token_ids)
+        self.reasoning = reasoning_format(parts.template, self.tool_use.special_names)
         self.encoder = PromptEncoder(tokenizer, manifest.chat, parts.template)
         self.read = RequestReader(
             self.encoder, self.tool_use, manifest.eos_token_ids, manifest.languages
@@ -145,6 +151,7 @@ class TextEngine:
                 prompt_tokens=len(tokens),
                 seed=randomness.seed,
                 settings=self._settings(choice),
+                opens_thinking=self._opens_thinking(tokens),
                 prompt_scores=scores,
             ),
             max_new_tokens=request.max_new_tokens,
@@ -194,7 +201,26 @@ class TextEngine:
         is_source = self.parts.manifest.target.is_encoder_decoder
         repeated = () if is_source else request.prompt.tokens
         edit = edit_of(request.edits, repeated, request.last_tokens, self.target.vocab_size)
-        return request.translation.edit(edit)
+        edit = request.translation.edit(edit)
+        if request.thinking_budget is None or self.reasoning is None:
+            return edit
+        limit = ThinkingLimit(
+            self.reasoning,
+            request.thinking_budget,
+            self._opens_thinking(request.prompt.tokens),
+            self.parts.tokenizer,
+        )
+        if edit is None:
+            return limit
+        return lambda logits, generated: limit(edit(logits, generated), generated)
+
+    def _opens_thinking(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt ends within thinking. The end of its text is enough to see."""
+        if self.reasoning is None:
+            return False
+        known = [token for token in prompt[-LAST_TOKENS:] if 0 <= token < self.target.vocab_size]
+        text = self.parts.tokenizer.decode(known, skip_special_tokens=False)
+        return self.reasoning.is_open_after(text)
 
     def _matcher(self, grammar: Grammar | None) -> GrammarMatcher | None:
         """Says which tokens a text may have; None if it may have all."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from ipaddress import ip_address
 from secrets import compare_digest
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgespec.errors import UsageError, shortened
-from edgespec.openai.openai_api import error_object
-from edgespec.server.json_response import JsonResponse
 from edgespec.server.origins import Origins
+from edgespec.server.statuses import refusal
 
 __all__ = ["Access", "Hosts"]
 
-OPEN = ("/health",)  # needs no key
+OPEN = ("/", "/health", "/ready")  # need no key; the page asks for it
 # A name, or an address of IPv6 in brackets, and perhaps a port.
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:\[\]]+)(?::\d*)?", re.ASCII)
 
@@ -36,10 +37,10 @@ class Hosts:
         self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        refused = self._refusal(scope) if scope["type"] == "http" else None
+        await (refused or self._app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JsonResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         given = Headers(scope=scope).get("host", "")
         found = HOST.fullmatch(given.lower())
         if found and found[1] in self._names:
@@ -48,7 +49,7 @@ class Hosts:
             f"this server is not called {shortened(given)}; use {' or '.join(self._names)}, or "
             "start it with --host NAME, or with --host 0.0.0.0 for every name"
         )
-        return JsonResponse(error_object(error), status_code=400)
+        return refusal(scope["path"], error)
 
 
 class Access:
@@ -57,31 +58,63 @@ class Access:
     A browser names the origin of a page with its request; other programs send none.
 
     Args:
-        api_key: what requests must bring as "Authorization: Bearer …"; None for no key.
+        api_key: what requests must bring as "Authorization: Bearer …", or as "x-api-key"; None for
+            no key.
         origins: of pages that may ask.
+        own_hosts: names that a page of this server itself may have asked.
     """
 
-    def __init__(self, app: ASGIApp, api_key: str | None, origins: Origins) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        api_key: str | None,
+        origins: Origins,
+        own_hosts: Collection[str] = (),
+    ) -> None:
         self._app = app
-        self._expected = None if api_key is None else f"Bearer {api_key}".encode()
+        self._key = None if api_key is None else api_key.encode()
         self._origins = origins
+        self._own_hosts = own_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        refused = self._refusal(scope) if scope["type"] == "http" else None
+        await (refused or self._app)(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> JsonResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         origin = headers.get("origin")
-        if origin is not None and not self._origins.allow(origin):
+        if origin is not None and not self._may_ask(origin, headers):
             error = UsageError(
                 f"pages of {shortened(origin)} may not use this server; start it with "
                 "--allow-origin if they should"
             )
-            return JsonResponse(error_object(error), status_code=403)
-        given = headers.get("authorization", "").encode()
-        if self._expected is None or scope["path"] in OPEN or compare_digest(given, self._expected):
+            return refusal(scope["path"], error, 403)
+        if scope["path"] in OPEN or self._has_key(headers):
             return None
         error = UsageError("the API key is missing or wrong; send it as Authorization: Bearer KEY")
-        bearer = {"WWW-Authenticate": "Bearer"}
-        return JsonResponse(error_object(error), status_code=401, headers=bearer)
+        return refusal(scope["path"], error, 401, {"WWW-Authenticate": "Bearer"})
+
+    def _may_ask(self, origin: str, headers: Headers) -> bool:
+        """A page of this server may, if nobody else can have given it that name: a local one, that
+        of --host, or an address."""
+        host = headers.get("host", "").lower()
+        found = HOST.fullmatch(host)
+        is_own = origin.lower() in (f"http://{host}", f"https://{host}")
+        known = found is not None and (found[1] in self._own_hosts or _is_address(found[1]))
+        return self._origins.allow(origin) or (is_own and known)
+
+    def _has_key(self, headers: Headers) -> bool:
+        if self._key is None:
+            return True
+        given = headers.get("authorization", "").encode()
+        own = headers.get("x-api-key", "").encode()  # as Anthropic's clients send it
+        return compare_digest(given, b"Bearer " + self._key) or compare_digest(own, self._key)
+
+
+def _is_address(host: str) -> bool:
+    """Whether a host is an address, which no other machine's name can become."""
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -1,15 +1,46 @@
-"""An answer that is sent in pieces, as server-sent events."""
+"""An answer that is sent in pieces: server-sent events, or lines of JSON."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Send
 
+from edgespec.openai.answer_events import Event
 from edgespec.openai.json_value import JsonObject, json_line
 
-__all__ = ["EventStream", "timed"]
+__all__ = ["EVENTS", "LINES", "NAMED_EVENTS", "EventStream", "Framing", "timed"]
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How the objects of a stream are written.
+
+    Attributes:
+        media_type: of the response.
+        written: the bytes of an object.
+        mark: what ends a complete answer.
+        error: the name of an event with an error.
+    """
+
+    media_type: str
+    written: Callable[[Event], bytes]
+    mark: bytes = b""
+    error: str | None = None
+
+
+def _event(event: Event) -> bytes:
+    name = b"" if event.name is None else f"event: {event.name}\n".encode()
+    return name + b"data: " + json_line(event.data) + b"\n\n"
+
+
+SSE = "text/event-stream; charset=utf-8"
+EVENTS = Framing(SSE, _event, b"data: [DONE]\n\n")
+NAMED_EVENTS = Framing(SSE, _event, error="error")
+LINES = Framing("application/x-ndjson", lambda event: json_line(event.data) + b"\n")
 
 
 def timed(send: Send, seconds: float) -> Send:
@@ -26,33 +57,43 @@ def timed(send: Send, seconds: float) -> Send:
 
 
 class EventStream:
-    """The events of one response.
+    """The objects of one response.
 
     Attributes:
         started: the response's header has been sent, so its status cannot change any more.
     """
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, framing: Framing) -> None:
         self._send = send
+        self._framing = framing
         self.started = False
 
-    async def event(self, data: JsonObject) -> None:
-        """Sends an object as an event."""
-        await self._data(json_line(data))
+    async def send(self, event: Event) -> None:
+        """Sends an object."""
+        await self._write(self._framing.written(event))
 
     async def done(self) -> None:
         """Ends a complete answer."""
-        await self._data(b"[DONE]")
-        await self.close()
+        if self._framing.mark:
+            await self._write(self._framing.mark)
+        await self._close()
 
-    async def close(self) -> None:
-        """Ends the response; without `done`, clients see that the answer is incomplete."""
+    async def fail(self, error: JsonObject) -> None:
+        """Ends an answer that is not complete; there is no end mark, so that clients see it."""
+        await self.send(Event(error, self._framing.error))
+        await self._close()
+
+    async def _close(self) -> None:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _data(self, text: bytes) -> None:
+    async def _write(self, part: bytes) -> None:
         if not self.started:
-            headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
+            # A proxy must not gather the pieces.
+            headers = [
+                (b"content-type", self._framing.media_type.encode()),
+                (b"cache-control", b"no-cache"),
+                (b"x-accel-buffering", b"no"),
+            ]
             self.started = True
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        part = b"data: " + text + b"\n\n"
         await self._send({"type": "http.response.body", "body": part, "more_body": True})

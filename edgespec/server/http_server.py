@@ -3,49 +3,97 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 import socket
+from types import FrameType
 
 import h11
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from edgespec.errors import UsageError
+from edgespec.openai.json_value import json_line
+from edgespec.openai.openai_errors import openai_error
 from edgespec.server.limits import Limits
 
 __all__ = ["serve"]
 
 FAREWELL = 2  # seconds; every request ends at once when the server stops, so none should need them
 
+logger = logging.getLogger("edgespec.server")
 
-def serve(application: Starlette, at: socket.socket, limits: Limits | None = None) -> None:
-    """Serves at this socket until Ctrl-C.
+
+def serve(
+    application: Starlette, at: socket.socket, limits: Limits | None = None, grace: float = 0.0
+) -> None:
+    """Serves at this socket until it is told to end.
+
+    SIGTERM: no other request is taken, and those that run have `grace` seconds to end. Ctrl-C, or a
+    second signal: all end at once.
 
     Raises:
-        KeyboardInterrupt: always, when the server has stopped.
+        KeyboardInterrupt: it was Ctrl-C.
     """
     config = uvicorn.Config(
         application,
         http=_TimedConnection,
         ws="none",
+        log_config=None,
         log_level="warning",
         lifespan="off",
         timeout_keep_alive=(limits or Limits()).timeout,  # type: ignore[arg-type]
         timeout_graceful_shutdown=FAREWELL,
     )
-    _Server(config, application.state.stopping).run(sockets=[at])
-    raise KeyboardInterrupt  # uvicorn raises the signal again, but not in every case
+    server = _Server(config, application, grace)
+    server.run(sockets=[at])
+    if server.interrupted:
+        raise KeyboardInterrupt
 
 
 class _Server(uvicorn.Server):
-    """A server that ends the requests in flight when it stops, instead of waiting for them."""
+    """A server that ends the requests in flight when it stops, after a time of grace.
 
-    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
+    Attributes:
+        interrupted: by Ctrl-C.
+    """
+
+    def __init__(self, config: uvicorn.Config, application: Starlette, grace: float) -> None:
         super().__init__(config)
-        self._stopping = stopping
+        self._state = application.state
+        self._grace = grace
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.interrupted = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first SIGTERM begins the time of grace, anything else ends it. Signals are not raised
+        again afterwards, as uvicorn would: a server that was told to end has not failed."""
+        self.interrupted |= sig == signal.SIGINT
+        if sig != signal.SIGTERM or self.should_exit:
+            self._grace = 0
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._state.stopping.set)
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._stopping.set()
-        await super().shutdown(sockets)
+        self._state.draining.set()
+        if running := len(self.server_state.tasks):
+            logger.info("stopping: %d requests have %g s to end", running, self._grace)
+        self.config.timeout_graceful_shutdown = self._grace + FAREWELL  # type: ignore[assignment]
+        ending = asyncio.create_task(self._stop_after_grace())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            ending.cancel()
+
+    async def _stop_after_grace(self) -> None:
+        await asyncio.sleep(self._grace)
+        self._state.stopping.set()
 
 
 class _TimedConnection(H11Protocol):
@@ -65,9 +113,21 @@ class _TimedConnection(H11Protocol):
         """Answers what is no HTTP. Where the request has been answered already, its body cannot be
         answered again."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
+            error = UsageError("this is no HTTP request that can be read; send HTTP/1.1")
+            body = json_line(openai_error(error, 400))
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+                (b"connection", b"close"),
+            ]
+            parts = (
+                h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            )
+            for part in parts:
+                self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

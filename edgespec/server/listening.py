@@ -6,9 +6,10 @@ import socket
 
 from edgespec.errors import UsageError, shortened
 
-__all__ = ["EVERYWHERE", "in_url", "listening"]
+__all__ = ["EVERYWHERE", "LOCAL", "in_url", "listening"]
 
 EVERYWHERE = ("0.0.0.0", "::")
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
 def in_url(host: str) -> str:

@@ -15,11 +15,11 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LABELS = ("model",)
 
 
-def metrics(models: Sequence[ServedModel]) -> bytes:
-    """The counts of all models as they are now."""
+def metrics(models: Sequence[ServedModel], requests: CollectorRegistry) -> bytes:
+    """The counts of all models as they are now, and those of requests that have ended."""
     registry = CollectorRegistry()
     registry.register(_Counts(models))
-    return generate_latest(registry)
+    return generate_latest(registry) + generate_latest(requests)
 
 
 class _Counts:

@@ -15,6 +15,9 @@ from edgespec.server.limits import Limits
 __all__ = ["QueueFullError", "ServedModel", "ServedModels", "UnknownModelError"]
 
 
+LATEST = ":latest"  # Ollama's clients may add it to a name
+
+
 class QueueFullError(EdgespecError):
     """As many texts wait as may wait. Status 429."""
 
@@ -42,8 +45,10 @@ class ServedModel:
 
     @property
     def card(self) -> JsonObject:
-        """OpenAI's object for a model."""
-        return {"id": self.name, "object": "model", "created": 0, "owned_by": "edgespec"}
+        """OpenAI's object for a model, which has the fields of Anthropic's, too."""
+        own: JsonObject = {"id": self.name, "object": "model", "created": 0}
+        more: JsonObject = {"type": "model", "display_name": self.name}
+        return {**own, "owned_by": "edgespec", **more, "created_at": "1970-01-01T00:00:00Z"}
 
     def check(self) -> None:
         """Raises QueueFullError if another text cannot wait."""
@@ -80,6 +85,7 @@ class ServedModels:
 
     def named(self, name: str) -> ServedModel:
         """The model of this name. Raises UnknownModelError if there is none."""
+        name = name if name in self._models else name.removesuffix(LATEST)
         if name not in self._models:
             raise UnknownModelError(
                 f"The model `{shortened(name)[1:-1]}` does not exist here; give one of: "

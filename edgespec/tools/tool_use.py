@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -57,6 +57,11 @@ class ToolUse:
         required = choice != "auto"
         several = several and not isinstance(choice, Mapping)
         return call_grammar(self.form, tools, self._special, required=required, several=several)
+
+    @property
+    def special_names(self) -> Collection[str]:
+        """Names of the tokenizer's special tokens."""
+        return self._special.keys()
 
     @property
     def _known_template(self) -> ChatTemplate:

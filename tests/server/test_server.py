@@ -347,6 +347,9 @@ WRONG_TYPES = {
     "reasoning_effort": [True, 3, {}],
     "continue_final_message": [1, "true"],
     "add_generation_prompt": [1, "true"],
+    "thinking_budget": [True, -1, "x", 1.5],
+    "thinking_token_budget": [True, -1],
+    "separate_reasoning": [1, "true"],
     "source_language": [1, ["de_DE"]],
     "target_language": [True, {}],
 }
@@ -427,7 +430,7 @@ def test_a_web_page_is_refused(client, pair):
         assert open_to_all.get("/health").json() == {"status": "ok"}
 
 
-@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", "http://localhost"])
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", "http://localhost:3000"])
 def test_a_page_of_another_origin_is_refused(client, origin):
     refusal = client.post(CHAT, json=chat(), headers={"Origin": origin})
     assert refusal.status_code == 403

@@ -1,7 +1,8 @@
-"""`edgespec serve`: pairs for programs, with OpenAI's interface."""
+"""`edgespec serve`: pairs for programs, with the interfaces that they speak."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import click
 from edgespec.cli.options import DRAFTING, drafting
 from edgespec.cli.parameters.loading_options import LOADINGS, Loading
 from edgespec.cli.parameters.request_options import STRICT, TEXTS
-from edgespec.cli.progress_lines import say, say_missing_kernels
+from edgespec.cli.service_log import LEVELS, service_log
 from edgespec.errors import UsageError, needs_extra, shortened
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 
-@click.command(short_help="Serve pairs to programs, with OpenAI's interface.")
+logger = logging.getLogger("edgespec.server")
+
+
+@click.command(short_help="Serve pairs to programs that speak OpenAI, Anthropic or Ollama.")
 @click.argument("pairs", nargs=-1, required=True, metavar="[NAME=]PAIR...")
 @click.option(
     "--host",
@@ -64,6 +68,32 @@ __all__ = ["serve"]
     help='Web pages of this origin may use the server (https://example.org); "*" stands for every '
     "origin, host or port (http://localhost:*); repeatable.",
 )
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0, max=86400),
+    default=30.0,
+    show_default=True,
+    help="Seconds in which requests that run may end after SIGTERM; no other is taken meanwhile.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="info",
+    show_default=True,
+    help="The least that is logged: info has a line for each request.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="Lines for people, or a JSON object a line.",
+)
+@click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Add the log to this file; default: stderr.",
+)
 @STRICT
 @DRAFTING
 @LOADINGS
@@ -76,6 +106,10 @@ def serve(
     timeout: float,
     api_key: str | None,
     origins: tuple[str, ...],
+    grace: float,
+    log_level: str,
+    log_format: str,
+    log_file: Path | None,
     strict: bool,
     draft: str | None,
     no_draft: bool,
@@ -83,13 +117,16 @@ def serve(
     rule: str | None,
     loadings: list[Loading],
 ) -> None:
-    """Answer OpenAI's chat completions and completions with each PAIR, streamed or whole.
+    """Answer with each PAIR as OpenAI, Anthropic and Ollama do, streamed or whole; a page to chat
+    with is at the server's address.
 
     With several pairs a request's field "model" chooses one by its name: that of its folder, unless
     NAME= gives another. Each text is exactly the target's own, and the one that it would be alone.
     The earlier turns of the latest conversations stay in the caches. What a request does not say is
     as the model's publisher set it, else as at OpenAI.
     """
+    from edgespec.device.kernels import missing_kernels
+
     with needs_extra("server"):
         from edgespec.server.app import application
         from edgespec.server.http_server import serve as run
@@ -100,16 +137,18 @@ def serve(
     Origins(origins)  # refused before anything is loaded
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
     named = _named(loadings)
-    with listening(host, port) as at:
+    with service_log(log_level, log_format == "json", log_file), listening(host, port) as at:
         pairs = {name: loading.pair(plainly=no_draft) for name, loading in named.items()}
         most = max(usual_max_body(pair.target.capacity) for pair in pairs.values())
         limits = Limits(texts, queue, max_body or most, timeout)
         port = at.getsockname()[1]
         for name, pair in pairs.items():
             at_once = "one text" if not pair.shares_calls else f"up to {texts} texts"
-            say(f"{name} at http://{in_url(host)}:{port}/v1, {at_once} at a time (Ctrl-C ends)")
-        say_missing_kernels()
-        run(application(pairs, options, limits, host, api_key, origins, strict), at, limits)
+            where = f"http://{in_url(host)}:{port}/v1"
+            logger.info("%s at %s, %s at a time (Ctrl-C ends)", name, where, at_once)
+        if why := missing_kernels():
+            logger.warning("slower than it could be: %s", why)
+        run(application(pairs, options, limits, host, api_key, origins, strict), at, limits, grace)
 
 
 def _named(loadings: list[Loading]) -> dict[str, Loading]:

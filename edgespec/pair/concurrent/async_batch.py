@@ -177,6 +177,11 @@ class AsyncStream:
             raise UsageError("the text has not begun; take its first chunk before its result")
         return self._results[0]
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a result."""
+        return bool(self._results)
+
     async def start(self) -> None:
         """Waits for a slot and starts the text in it, unless it has started."""
         if not self._results:

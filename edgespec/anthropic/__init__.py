@@ -1,0 +1,1 @@
+"""Anthropic's Messages: requests as those of a pair, and its answers."""

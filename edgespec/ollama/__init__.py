@@ -1,0 +1,1 @@
+"""Ollama's API: requests as those of a pair, and its answers."""
