@@ -6,12 +6,16 @@ import http.client
 import json
 import re
 import threading
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("starlette")
 
+import edgespec
+from chat_templates import BEGINS_THINKING
 from edgespec.artifact.chat_format import user_message
+from edgespec.chat.chat_template import ChatTemplate
 from edgespec.server.app import application
 from edgespec.server.http_server import serve
 from edgespec.server.limits import Limits
@@ -29,6 +33,12 @@ def chat(**fields):
     return {"messages": [user_message(QUESTION)], **GREEDY, **fields}
 
 
+def thinking_pair(pair):
+    """The same models with a chat template that begins thinking."""
+    parts = replace(pair.parts, template=ChatTemplate(BEGINS_THINKING))
+    return edgespec.Pair(parts, pair.drafting)
+
+
 class Served:
     """A server, from `with` to its end; gives the port.
 
@@ -36,10 +46,10 @@ class Served:
         limits: fields of `Limits`.
     """
 
-    def __init__(self, pair, host="127.0.0.1", **limits):
+    def __init__(self, pair, host="127.0.0.1", api_key=None, **limits):
         self._at = listening(host, 0)
         arguments = (
-            application({"small": pair}, DRAFTED, Limits(**limits)),
+            application({"small": pair}, DRAFTED, Limits(**limits), api_key=api_key),
             self._at,
             Limits(**limits),
         )

@@ -122,5 +122,5 @@ def _events(steps: Iterator[BlockStep]) -> Iterator[Event]:
             yield _event("content_block_stop", index=block.index)
 
 
-def _event(name: str, **fields: JsonValue) -> Event:
-    return Event({"type": name, **fields}, name)
+def _event(kind: str, /, **fields: JsonValue) -> Event:
+    return Event({"type": kind, **fields}, kind)

@@ -57,6 +57,11 @@ class _InFile(WatchedFileHandler):
             self._complained = True
             say(f"the log {self.baseFilename} cannot be written any more; requests are answered")
 
+    def close(self) -> None:
+        """What a full disk kept from being written is lost."""
+        with suppress(OSError):
+            super().close()
+
 
 @contextmanager
 def service_log(level: str, as_json: bool, file: Path | None) -> Iterator[None]:

@@ -124,9 +124,9 @@ class ResponseAnswer:
             item=item.whole("completed"),
         )
 
-    def _event(self, name: str, **fields: JsonValue) -> Event:
+    def _event(self, kind: str, /, **fields: JsonValue) -> Event:
         self._number += 1
-        return Event({"type": name, "sequence_number": self._number - 1, **fields}, name)
+        return Event({"type": kind, "sequence_number": self._number - 1, **fields}, kind)
 
 
 class _Item:

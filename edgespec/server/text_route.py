@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import NoReturn
 
@@ -54,17 +54,25 @@ class TextRoute:
         except ClientDisconnect:
             record.left = True
             response = None if events.started else Response(status_code=CLIENT_LEFT)
-        except EdgespecError as error:
-            record.failed = events.started
-            response = None if events.started else refusal(self._api.path, error)
-            if events.started:  # too late for a status
-                await events.fail(error_object(self._api.path, error))
-        except Exception as error:  # of this program; a client gets JSON all the same
-            logger.exception("a request failed")
-            record.failed = True
-            response = None if events.started else refusal(self._api.path, unexpected(error))
+        except Exception as error:
+            response = await self._failed(error, events, record)
         if response is not None:
             await response(scope, receive, send)
+
+    async def _failed(
+        self, error: Exception, events: EventStream, record: RequestRecord
+    ) -> Response | None:
+        """The answer for an error; None if it was sent as an event, too late for a status."""
+        path = self._api.path
+        if not isinstance(error, EdgespecError):  # of this program; a client gets JSON all the same
+            logger.error("a request failed", exc_info=error)
+            error = unexpected(error)
+        if not events.started:
+            return refusal(path, error)
+        record.failed = True
+        with suppress(ClientDisconnect):
+            await events.fail(error_object(path, error))
+        return None
 
     async def _respond(
         self, http: HttpRequest, events: EventStream, record: RequestRecord
