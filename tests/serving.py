@@ -17,9 +17,9 @@ from chat_templates import BEGINS_THINKING
 from edgespec.artifact.chat_format import user_message
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.server.app import application
-from edgespec.server.http_server import serve
+from edgespec.server.http.http_server import serve
+from edgespec.server.http.listening import listening
 from edgespec.server.limits import Limits
-from edgespec.server.listening import listening
 
 QUESTION = "Hello there, who are you?"
 GREEDY = {"temperature": 0, "max_tokens": 30}

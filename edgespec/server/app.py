@@ -16,13 +16,13 @@ from starlette.routing import Route
 from edgespec.errors import EdgespecError, UsageError, shortened
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
-from edgespec.server.access import Access, Hosts
-from edgespec.server.json_response import JsonResponse
+from edgespec.server.http.access import Access, Hosts
+from edgespec.server.http.json_response import JsonResponse
+from edgespec.server.http.listening import EVERYWHERE, LOCAL, in_url
+from edgespec.server.http.origins import Origins
 from edgespec.server.limits import Limits
-from edgespec.server.listening import EVERYWHERE, LOCAL, in_url
 from edgespec.server.metrics import METRICS_TYPE, metrics
 from edgespec.server.model_routes import ModelRoutes
-from edgespec.server.origins import Origins
 from edgespec.server.request_log import RequestLog
 from edgespec.server.served import Served
 from edgespec.server.statuses import refusal

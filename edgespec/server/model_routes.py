@@ -12,8 +12,8 @@ from edgespec import __version__
 from edgespec.errors import EdgespecError
 from edgespec.ollama.ollama_models import model_card, model_details, running_card
 from edgespec.openai.json_value import JsonObject
-from edgespec.server.body import json_object, read_body
-from edgespec.server.json_response import JsonResponse
+from edgespec.server.http.body import json_object, read_body
+from edgespec.server.http.json_response import JsonResponse
 from edgespec.server.request_record import record_of
 from edgespec.server.served import Served
 from edgespec.server.served_model import UnknownModelError

@@ -11,8 +11,8 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec.ollama.ollama_answer import ollama_error
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_errors import openai_error
-from edgespec.server.body import BodySizeError, BodyTimeoutError
-from edgespec.server.json_response import JsonResponse
+from edgespec.server.http.body import BodySizeError, BodyTimeoutError
+from edgespec.server.http.json_response import JsonResponse
 from edgespec.server.served_model import QueueFullError, UnknownModelError
 
 __all__ = ["StoppingError", "error_object", "refusal"]

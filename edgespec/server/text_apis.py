@@ -21,7 +21,7 @@ from edgespec.openai.openai_api import Request, chat_request, text_request
 from edgespec.openai.responses_answer import ResponseAnswer
 from edgespec.openai.responses_request import response_request
 from edgespec.openai.unknown_fields import names_of, unknown_fields
-from edgespec.server.event_stream import EVENTS, LINES, NAMED_EVENTS, Framing
+from edgespec.server.http.event_stream import EVENTS, LINES, NAMED_EVENTS, Framing
 from edgespec.server.served_model import ServedModel
 
 __all__ = ["TEXT_APIS", "Asked", "TextApi", "read_message"]

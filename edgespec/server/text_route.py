@@ -20,9 +20,9 @@ from edgespec.openai.openai_errors import unexpected
 from edgespec.pair.concurrent.async_batch import AsyncStream, interleaved
 from edgespec.pair.generation import Chunk
 from edgespec.pair.generation_options import GenerationOptions
-from edgespec.server.body import json_object, read_body
-from edgespec.server.event_stream import EventStream, timed
-from edgespec.server.json_response import JsonResponse
+from edgespec.server.http.body import json_object, read_body
+from edgespec.server.http.event_stream import EventStream, timed
+from edgespec.server.http.json_response import JsonResponse
 from edgespec.server.request_record import RequestRecord, record_of
 from edgespec.server.served import Served, first_of
 from edgespec.server.served_model import ServedModel

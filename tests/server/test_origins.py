@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from command import run
 from edgespec.errors import UsageError
 from edgespec.server.app import application
-from edgespec.server.origins import Origins
+from edgespec.server.http.origins import Origins
 from serving import CHAT, DRAFTED, chat
 
 SITE, LOCAL = "https://own.example", "http://localhost:3000"

@@ -579,7 +579,7 @@ def test_a_port_in_use_is_one_line(chat_folder):
 
 
 def test_without_its_extra_the_command_says_what_to_install(chat_folder, monkeypatch):
-    monkeypatch.delitem(sys.modules, "edgespec.server.http_server", raising=False)
+    monkeypatch.delitem(sys.modules, "edgespec.server.http.http_server", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     error = run("serve", chat_folder, code=1).stderr
     assert re.search(r"pip install .*\[server\]", error)

@@ -64,9 +64,9 @@ def test_an_unknown_model_is_openais_404(client):
     ("method", "path", "status"),
     [
         ("POST", "/v1/embeddings", 404),
-        ("POST", "/v1/responses", 404),
+        ("POST", "/v1/responses/resp_1/cancel", 404),
         ("POST", "/v1", 404),
-        ("GET", "/", 404),
+        ("GET", "/index.html", 404),
         ("GET", "/" + "x" * 9000, 404),
         ("GET", TEXT, 405),
         ("PUT", "/v1/models", 405),

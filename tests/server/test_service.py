@@ -218,9 +218,9 @@ def test_sigterm_lets_what_runs_end_and_takes_nothing_else(serving):
 
 def test_after_the_grace_requests_end_with_an_error(pair, monkeypatch):
     """In the process of the tests: a text without an end."""
-    from edgespec.server import http_server
+    from edgespec.server.http import http_server
+    from edgespec.server.http.listening import listening
     from edgespec.server.limits import Limits
-    from edgespec.server.listening import listening
 
     stream, begun = pair.text_engine.stream, threading.Event()
 

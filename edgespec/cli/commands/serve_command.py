@@ -129,10 +129,10 @@ def serve(
 
     with needs_extra("server"):
         from edgespec.server.app import application
-        from edgespec.server.http_server import serve as run
+        from edgespec.server.http.http_server import serve as run
+        from edgespec.server.http.listening import in_url, listening
+        from edgespec.server.http.origins import Origins
         from edgespec.server.limits import Limits, usual_max_body
-        from edgespec.server.listening import in_url, listening
-        from edgespec.server.origins import Origins
 
     Origins(origins)  # refused before anything is loaded
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}

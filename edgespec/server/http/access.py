@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgespec.errors import UsageError, shortened
-from edgespec.server.origins import Origins
+from edgespec.server.http.origins import Origins
 from edgespec.server.statuses import refusal
 
 __all__ = ["Access", "Hosts"]
