@@ -10,7 +10,7 @@ differs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import onnx_ir as ir
@@ -43,7 +43,7 @@ class Eagle(Llama):
     """
 
     family = "eagle"
-    model_types = ("eagle",)
+    model_types: ClassVar[tuple[str, ...]] = ("eagle",)
     transformers_class = None
     target_inputs = "its target's hidden states (an EAGLE head)"
 

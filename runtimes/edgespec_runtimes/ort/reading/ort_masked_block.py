@@ -122,7 +122,8 @@ class OrtMaskedBlock(OrtEagle):
     def _row_after(self, row: int, token: int) -> npt.NDArray[np.float32]:
         """The logits of a row of the block, where `token` is before its own."""
         if self._transition is None:
-            return self._rows[row]
+            found: npt.NDArray[np.float32] = self._rows[row]
+            return found
         with self._computing():
             return self._transition.logits(self._rows, self._states, row, token)
 
@@ -148,7 +149,7 @@ class OrtMaskedBlock(OrtEagle):
             features = {graph_io.FEATURES: self._target_features[self._known : end]}
             with self._computing():
                 (states,) = self._fusion.run([graph_io.FUSED_STATES], features)
-            call.states[graph_io.FUSED_STATES][:known] = states
+            call.states[graph_io.FUSED_STATES][:known] = np.asarray(states)
         call.set_block(block, known, self._known)
         with self._computing():
             self._decoder.run(call)

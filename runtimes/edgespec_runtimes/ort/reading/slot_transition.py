@@ -61,10 +61,11 @@ class SlotTransition:
 
     def logits(self, rows: Rows, states: Rows, row: int, token: int) -> Rows:
         """[vocab_size]: those of a row after a token; valid until the next call."""
-        if not self._changes_logits:
-            return rows[row]
-        self._run(rows, states, row, token)
-        return self._logits[0]
+        if self._changes_logits:
+            self._run(rows, states, row, token)
+            rows, row = self._logits, 0
+        found: Rows = rows[row]
+        return found
 
     def confidence(self, rows: Rows, states: Rows, row: int, token: int) -> float:
         """The probability that the row's token is accepted if `token` before it is."""

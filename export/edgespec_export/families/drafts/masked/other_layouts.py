@@ -91,7 +91,8 @@ def _of_dspark(config: JsonObject, label: str) -> tuple[dict[str, Any], set[str]
 
 def _of_dflash(config: JsonObject, label: str) -> tuple[dict[str, Any], set[str]]:
     """Likewise. The size of a block is beside the other keys or, in newer configs, among them."""
-    settings = Config(config.get("dflash_config") or {}, f"{label}: dflash_config")
+    stated: Any = config.get("dflash_config") or {}
+    settings = Config(stated, f"{label}: dflash_config")
     own: dict[str, Any] = {
         "block_size": settings.get("block_size") or Config(config, label).need("block_size"),
         "mask_token_id": settings.get("mask_token_id"),
