@@ -47,7 +47,8 @@ QWEN3 = {
 
 def layout(kind: str, layers: dict[str, Any], **own: Any) -> dict[str, Any]:
     """The config.json of a draft of the package, of which `layers` describes the layers."""
-    methods = [{"proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1}]
+    drafted = own.get("block_size", 3) - (kind != "dspark" and "block_size" in own)
+    methods = [{"proposal_type": "greedy", "speculative_tokens": drafted, "verifier_accept_k": 1}]
     return {
         "architectures": [f"{kind.capitalize()}Speculator"],
         "auto_map": {"": f"{kind}.Config"},

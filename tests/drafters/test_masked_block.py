@@ -176,6 +176,17 @@ DEEPSPEC = flat(
     confidence_head_with_markov=True,
     confidence_head_alpha=1.0,
 )
+# Half of the keys are in a part of the config, and rotary positions turn neighbours.
+LIQUID = flat(
+    "dspark",
+    "Lfm2DSparkDraftModel",
+    block_size=5,
+    dflash_config={"mask_token_id": 7, "num_target_layers": 8, "target_layer_ids": [1, 4]},
+    enable_confidence_head=True,
+    markov_head_type="vanilla",
+    markov_rank=16,
+    rope_is_neox_style=False,
+)
 ZLAB_KEYS = {"mask_token_id": 7, "target_layer_ids": [0, 3, 5]}
 ZLAB = flat("dflash", "DFlashDraftModel", block_size=5, dflash_config=ZLAB_KEYS)
 ZLAB2_KEYS = {
@@ -188,10 +199,24 @@ ZLAB2_KEYS = {
 ZLAB2 = flat("dflash2", "DFlashDraftModel", dflash_config=ZLAB2_KEYS)
 
 
+def with_neighbours(tensors):
+    """The same draft in another order: number i + 8 of each head of 16 comes after number i."""
+
+    def moved(tensor):
+        heads = tensor.reshape(-1, 2, 8, *tensor.shape[1:])
+        return heads.transpose(1, 2).reshape(tensor.shape).contiguous()
+
+    turned = ("q_proj", "k_proj", "q_norm", "k_norm")
+    return {
+        name: moved(tensor) if name.split(".")[-2:][0] in turned else tensor
+        for name, tensor in tensors.items()
+    }
+
+
 @deep
 @pytest.mark.parametrize(
     ("name", "config"),
-    [("dspark", DEEPSPEC), ("dflash", ZLAB), ("dflash2", ZLAB2)],
+    [("dspark", DEEPSPEC), ("dflash", ZLAB), ("dflash2", ZLAB2), ("dspark", LIQUID)],
 )
 def test_other_layouts_are_the_same_drafts(target, tmp_path, name, config):
     """With all tokens proposed, and so with the target's head."""
@@ -199,11 +224,25 @@ def test_other_layouts_are_the_same_drafts(target, tmp_path, name, config):
     tensors = block_tensors(package)
     found = []
     for kind, settings in (("package", package), ("other", config)):
+        if settings is LIQUID:
+            tensors = with_neighbours(tensors)
         draft = write_draft(tmp_path / kind, settings, tensors)
         folder = tmp_path / f"{kind}-pair"
         export_pair(str(target), str(draft), folder, measure=False)
         found.append(block_of(edgespec.load(folder, threads=1), TEXT, DRAFTED[:2])[0])
     np.testing.assert_array_equal(*found)
+
+
+@deep
+@pytest.mark.parametrize(
+    ("drafted", "rows"), [(5, 5), (4, 4)], ids=["from the anchor", "from the masks"]
+)
+def test_an_older_config_says_by_its_tokens_which_rows_draft(target, tmp_path, drafted, rows):
+    config = {**BLOCK_CONFIGS["dspark"]}
+    methods = {"proposal_methods": [{"speculative_tokens": drafted}]}
+    draft = write_draft(tmp_path / "d", config, block_tensors, speculators_config=methods)
+    export_pair(str(target), str(draft), tmp_path / "pair", measure=False)
+    assert edgespec.load(tmp_path / "pair", threads=1).draft.block == rows
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -251,6 +290,11 @@ def test_what_no_graph_computes_is_refused_in_one_line(target, tmp_path, name, c
     ("config", "words"),
     [
         ({**DEEPSPEC, "num_target_layers": 9}, "trained for a target of 9 layers"),
+        (
+            {**LIQUID, "dflash_config": {"num_target_layers": 30, "target_layer_ids": [2]}},
+            "trained for a target of 30 layers",
+        ),
+        ({**LIQUID, "dflash_config": {"attention_mode": "mla"}}, "attention_mode = 'mla'"),
         ({**DEEPSPEC, "target_layer_ids": [1, 7]}, "last norm returns"),
         ({**DEEPSPEC, "target_layer_ids": None}, "target_layer_ids is None"),
         ({**DEEPSPEC, "residual_scale": 2}, "residual_scale = 2"),

@@ -17,8 +17,7 @@ from edgespec_export.families.drafts.gemma4.assistant_checkpoint import (
 )
 from edgespec_export.families.drafts.masked.masked_block import MaskedBlock
 from edgespec_export.families.drafts.masked.other_layouts import (
-    DFLASH,
-    DSPARK,
+    ARCHITECTURES,
     as_speculators,
     is_other_layout,
 )
@@ -145,7 +144,7 @@ def _check_kind(source: Source, config: JsonObject) -> None:
             f"{source.label}: config.json says architectures = "
             f"{shortened(config.get('architectures'))}; edgespec exports EAGLE-3 heads only as "
             f"{ARCHITECTURE} (SpecForge), {LLAMA} with a {PROPOSES} (SafeAILab) or with a {KIND}, "
-            f"and blocks of masks with it, as {DFLASH} (z-lab) or as {DSPARK} (DeepSpec)"
+            f"and blocks of masks with it or as {', '.join(ARCHITECTURES)}"
         )
     if config.get("model_type") not in MODEL_TYPES:
         raise EdgespecError(

@@ -68,7 +68,7 @@ def block_fields(values: dict[str, Any], label: str) -> dict[str, Any]:
     target, kind = config.need("target"), config.need(KIND)
     shape = layer_fields(config, LIKE, target["positions"], label)
     rows = config.count("block_size", 8)
-    from_anchor = config.flag("sample_from_anchor", kind == "dspark")
+    from_anchor = _from_anchor(config, kind, rows)
     drafted = rows if from_anchor else rows - 1
     if not 1 <= drafted < graph_io.MAX_ROWS:
         raise ValueError(f"block_size is {rows}, and drafts {drafted} tokens")
@@ -83,6 +83,7 @@ def block_fields(values: dict[str, Any], label: str) -> dict[str, Any]:
         "windows_are_causal": not config.flag("sliding_window_non_causal", kind == "dflash2"),
         # Rows of a block stand after the last position of a text.
         "rotary": replace(shape["rotary"], positions=target["positions"] + rows),
+        "rotates_neighbours": not config.flag("rope_is_neox_style", True),
         "head_norms": True,
         "mlp_bias": False,
         **_heads(config, kind, label),
@@ -91,6 +92,16 @@ def block_fields(values: dict[str, Any], label: str) -> dict[str, Any]:
         raise ValueError(f"mask_token_id is {own['mask']} of {own['input_vocab_size']} tokens")
     config.refuse_the_rest(harmless=BOOKKEEPING | OF_TRAINING)
     return {**shape, **own}
+
+
+def _from_anchor(config: Config, kind: str, rows: int) -> bool:
+    """Whether the first row drafts a token. Older configs say only how many tokens are drafted."""
+    if not config.states("sample_from_anchor"):
+        methods = (config.get("speculators_config") or {}).get("proposal_methods") or [{}]
+        drafted = methods[0].get("speculative_tokens")
+        if drafted in (rows, rows - 1):
+            return bool(drafted == rows)
+    return config.flag("sample_from_anchor", kind == "dspark")
 
 
 def _heads(config: Config, kind: str, label: str) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from edgespec_export.families.drafts.masked.block_config import (
 )
 from edgespec_export.families.drafts.masked.block_convolution import BlockConvolution
 from edgespec_export.families.drafts.proposed import proposed_tokens
+from edgespec_export.families.rotary.rotary_order import InRotaryOrder, neighbours
 from edgespec_export.onnx_graph.graph import Graph
 
 __all__ = ["MaskedBlock"]
@@ -65,6 +66,7 @@ class MaskedBlock(Eagle):
         mask: the token of the others.
         from_anchor: each row predicts the token after it; if not, each mask its own token, and the
             first row none.
+        rotates_neighbours: rotary positions turn pairs of neighbouring numbers, not of two halves.
         windows_are_causal: in layers with a window a row sees none of its block after it.
         markov, convolution, selector: None if there is none.
         has_confidence: each row says how probable it is that its token is accepted.
@@ -80,6 +82,7 @@ class MaskedBlock(Eagle):
     block_rows: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     mask: int
     from_anchor: bool
+    rotates_neighbours: bool
     windows_are_causal: bool
     markov: Markov | None
     convolution: Convolution | None
@@ -112,6 +115,13 @@ class MaskedBlock(Eagle):
     def graphs(self) -> tuple[str, ...]:
         graphs = super().graphs
         return (*graphs, graph_io.TRANSITION) if self.transition.is_needed else graphs
+
+    def view(self, weights: Weights) -> Weights:
+        if not self.rotates_neighbours:
+            return weights
+        heads, size = self.heads, self.heads.size
+        counts = {"q_proj": heads.count, "k_proj": heads.kv_count, "q_norm": 1, "k_norm": 1}
+        return InRotaryOrder(weights, neighbours(size, size), counts)
 
     def proposed_tokens(self, weights: Weights) -> list[int]:
         return proposed_tokens(weights, self.vocab_size, self.input_vocab_size, self.label)

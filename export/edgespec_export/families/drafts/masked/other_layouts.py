@@ -1,4 +1,5 @@
-"""Drafts that fill blocks of masks as z-lab (DFlash) and DeepSpec (DSpark) publish them.
+"""Drafts that fill blocks of masks as z-lab (DFlash), DeepSpec, SpecForge and Liquid AI (DSpark)
+publish them.
 
 Their configs are a Qwen3's with a few keys more, and their tensors have the names of the package
 "speculators". They count the layers of their target that they read from 0.
@@ -14,10 +15,13 @@ from edgespec_export.families.config_keys import class_keys
 from edgespec_export.families.drafts.speculators import KIND, LAYERS
 from edgespec_export.families.model_config import HARMLESS, Config
 
-__all__ = ["DFLASH", "DSPARK", "as_speculators", "is_other_layout"]
+__all__ = ["ARCHITECTURES", "as_speculators", "is_other_layout"]
 
-DFLASH = "DFlashDraftModel"
-DSPARK = "Qwen3DSparkModel"
+# Architectures, by who publishes them.
+DFLASH = "DFlashDraftModel"  # z-lab
+DSPARK = "Qwen3DSparkModel"  # DeepSpec
+NESTED = ("DSparkDraftModel", "Lfm2DSparkDraftModel")  # SpecForge, Liquid AI
+ARCHITECTURES = (DFLASH, DSPARK, *NESTED)
 # Of a block; the rest of a config is its layers'.
 OF_DSPARK = (
     *("block_size", "confidence_head_with_markov", "enable_confidence_head", "mask_token_id"),
@@ -29,7 +33,8 @@ OF_TRAINING = ("confidence_head_alpha",)
 
 def is_other_layout(config: JsonObject) -> bool:
     """Whether a config is one of these."""
-    return KIND not in config and config.get("architectures") in ([DFLASH], [DSPARK])
+    names = config.get("architectures")
+    return KIND not in config and names in [[name] for name in ARCHITECTURES]
 
 
 def as_speculators(config: JsonObject, layers: int, label: str) -> JsonObject:
@@ -42,14 +47,13 @@ def as_speculators(config: JsonObject, layers: int, label: str) -> JsonObject:
         EdgespecError: it is another target's, or a key that changes what it computes is not known.
     """
     reader = Config(config, label)
-    trained_for = reader.count("num_target_layers", layers)
+    own, taken = _MAKERS[str(config["architectures"][0])](config, label)
+    trained_for = own.pop("num_target_layers", None) or reader.count("num_target_layers", layers)
     if trained_for != layers:
         raise EdgespecError(
-            f"{label} was trained for a target of {trained_for} layers, and this one has {layers}; "
-            "pair it with the target it was trained for"
+            f"{label} was trained for a target of {shortened(trained_for)} layers, and this one "
+            f"has {layers}; pair it with the target it was trained for"
         )
-    made = _of_dspark if config["architectures"] == [DSPARK] else _of_dflash
-    own, taken = made(config, label)
     named = own.pop("target_layer_ids")
     if not isinstance(named, list) or not all(type(layer) is int for layer in named):
         raise ValueError(f"target_layer_ids is {shortened(named)}")
@@ -89,10 +93,24 @@ def _of_dspark(config: JsonObject, label: str) -> tuple[dict[str, Any], set[str]
     return {"enable_confidence_head": False, **own}, {*OF_DSPARK, "target_layer_ids"}
 
 
+def _of_nested(config: JsonObject, label: str) -> tuple[dict[str, Any], set[str]]:
+    """Likewise, where some keys are in a part of the config."""
+    settings = _settings(config, label)
+    settings.must_be("attention_mode", "gqa")
+    settings.must_be("projector_type", "dspark")
+    nested = (*OF_DSPARK, "num_target_layers", "target_layer_ids")
+    found = {key: settings.get(key) for key in nested if settings.states(key)}
+    settings.refuse_the_rest(harmless=OF_TRAINING)
+    own, taken = _of_dspark({**config, **found}, label)
+    own |= {key: found[key] for key in ("num_target_layers",) if key in found}
+    if "rope_is_neox_style" in config:
+        own["rope_is_neox_style"] = config["rope_is_neox_style"]
+    return own, {*taken, "dflash_config", "rope_is_neox_style"}
+
+
 def _of_dflash(config: JsonObject, label: str) -> tuple[dict[str, Any], set[str]]:
     """Likewise. The size of a block is beside the other keys or, in newer configs, among them."""
-    stated: Any = config.get("dflash_config") or {}
-    settings = Config(stated, f"{label}: dflash_config")
+    settings = _settings(config, label)
     own: dict[str, Any] = {
         "block_size": settings.get("block_size") or Config(config, label).need("block_size"),
         "mask_token_id": settings.get("mask_token_id"),
@@ -103,3 +121,12 @@ def _of_dflash(config: JsonObject, label: str) -> tuple[dict[str, Any], set[str]
     settings.refuse_the_rest()
     kind = "dflash2" if of_dflash2 else "dflash"
     return {KIND: kind, **own, **of_dflash2}, {"block_size", "dflash_config"}
+
+
+def _settings(config: JsonObject, label: str) -> Config:
+    """The part of a config that says most of a block."""
+    stated: Any = config.get("dflash_config") or {}
+    return Config(stated, f"{label}: dflash_config")
+
+
+_MAKERS = {DFLASH: _of_dflash, DSPARK: _of_dspark, **dict.fromkeys(NESTED, _of_nested)}
