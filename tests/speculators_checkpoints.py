@@ -70,6 +70,14 @@ def layout(kind: str, layers: dict[str, Any], **own: Any) -> dict[str, Any]:
     }
 
 
+YARN = {
+    "rope_parameters": {
+        "factor": 4.0,
+        "original_max_position_embeddings": 16,
+        "rope_theta": 5000.0,
+        "rope_type": "yarn",
+    }
+}
 WINDOWED = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4}
 EAGLE3_CONFIGS: dict[str, dict[str, Any]] = {
     "llama": layout(
@@ -89,7 +97,7 @@ EAGLE3_CONFIGS: dict[str, dict[str, Any]] = {
     ),
     "normed": layout(
         "eagle3",
-        {**LLAMA, "mlp_bias": True},
+        {**LLAMA, **YARN, "mlp_bias": True},
         draft_vocab_size=SIZE,
         fc_norm=True,
         norm_output=True,
@@ -126,7 +134,7 @@ BLOCK_CONFIGS: dict[str, dict[str, Any]] = {
     ),
     "dspark_gated": layout(
         "dspark",
-        {**QWEN3, **BLOCK_WINDOWS},
+        {**QWEN3, **BLOCK_WINDOWS, **YARN},
         **BLOCK,
         aux_hidden_state_layer_ids=[3],
         confidence_head_with_markov=False,

@@ -298,6 +298,7 @@ def test_what_no_graph_computes_is_refused_in_one_line(target, tmp_path, name, c
         ({**DEEPSPEC, "target_layer_ids": [1, 7]}, "last norm returns"),
         ({**DEEPSPEC, "target_layer_ids": None}, "target_layer_ids is None"),
         ({**DEEPSPEC, "residual_scale": 2}, "residual_scale = 2"),
+        ({**DEEPSPEC, "rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "'yarn'"),
         ({**DEEPSPEC, "block_size": None}, "has no 'block_size'"),
         ({**ZLAB, "dflash_config": {**ZLAB_KEYS, "projector_type": "dspark"}}, "projector_type"),
         ({**ZLAB, "dflash_config": None}, "target_layer_ids is None"),

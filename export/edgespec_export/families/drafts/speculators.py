@@ -13,7 +13,7 @@ from edgespec.errors import EdgespecError, shortened
 from edgespec_export.families.llama_like.llama import HARMLESS, Llama
 from edgespec_export.families.llama_like.llama_kinds import KINDS
 from edgespec_export.families.model_config import Config
-from edgespec_export.families.rotary.rope import LENGTH, rope_kind
+from edgespec_export.families.rotary.rope import LENGTH, rope_kind, rope_settings
 
 __all__ = ["BOOKKEEPING", "KIND", "LAYERS", "layer_fields", "refuse_yarn", "target_layers"]
 
@@ -48,13 +48,18 @@ def layer_fields(
             f"{label}: {LAYERS} says model_type = {shortened(kind)}; edgespec exports such drafts "
             f"with layers like those of {', '.join(model_types)}"
         )
-    refuse_yarn(layers, label)
+    if rope_kind(layers) == "yarn" and "factor" not in rope_settings(layers):
+        raise EdgespecError(
+            f"{label}: {LAYERS} asks for rope scaling 'yarn' and states no factor; download it "
+            "again"
+        )
     of_type = KINDS[kind]
     if of_type.windows == "none" and layers.get("layer_types"):
         of_type = replace(of_type, windows="listed")  # which the package applies to any layers
     fields = Llama.fields_of(layers, of_type, label)
     layers.refuse_the_rest(harmless=HARMLESS)
-    return {**fields, "tied_head": False}
+    longer = replace(fields["rotary"], positions=positions)
+    return {**fields, "tied_head": False, "positions": positions, "rotary": longer}
 
 
 def refuse_yarn(config: Config, label: str) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "longest_text",
     "partial_rotary",
     "rope_kind",
+    "rope_settings",
     "rotated_numbers",
     "trained_positions",
     "whole_rotary",
@@ -72,7 +73,7 @@ def partial_rotary(
     """
     if head_size % 2 or rotated % 2:
         raise ValueError(f"head_dim is {head_size}")
-    scaling = _settings(config)
+    scaling = rope_settings(config)
     kind = _kind(scaling)
     top = config.number("rope_theta", 10000.0)
     base = scaling.pop("rope_theta", None) or top
@@ -116,7 +117,7 @@ def _proportional(config: Config, head_size: int, positions: int, label: str) ->
 
     Partial positions have other pairs, neighbours in the turned part, and frequencies of that part.
     """
-    scaling = _settings(config)
+    scaling = rope_settings(config)
     turned = int(head_size * _turned_share(config) // 2)
     base = scaling.pop("rope_theta", None) or config.number("rope_theta", 10000.0)
     factor = scaling.pop("factor", 1.0)
@@ -142,7 +143,7 @@ def whole_heads(
 
 def longest_text(config: Config) -> int:
     """How many positions a model has: the config's, or those that YaRN stretches them to."""
-    stated, scaling = config.count(LENGTH), _settings(config)
+    stated, scaling = config.count(LENGTH), rope_settings(config)
     if _kind(scaling) != "yarn":
         return stated
     trained = _trained(config, scaling)
@@ -160,7 +161,7 @@ def rotated_numbers(config: Config, head_size: int) -> int:
 
 def _turned_share(config: Config) -> float:
     fraction = config.get("partial_rotary_factor", 1.0)
-    fraction = _settings(config).get("partial_rotary_factor") or fraction
+    fraction = rope_settings(config).get("partial_rotary_factor") or fraction
     if type(fraction) not in (int, float) or not 0 < fraction <= 1:
         raise ValueError(f"partial_rotary_factor is {shortened(fraction)}")
     return float(fraction)
@@ -168,10 +169,10 @@ def _turned_share(config: Config) -> float:
 
 def trained_positions(config: Config) -> int:
     """The positions of training, from which the rope settings stretch a model to longer texts."""
-    return _trained(config, _settings(config))
+    return _trained(config, rope_settings(config))
 
 
-def _settings(config: Config) -> dict[str, Any]:
+def rope_settings(config: Config) -> dict[str, Any]:
     """The rope settings, which have two names; the older one counts unless it is empty.
 
     Transformers does the same: it then ignores the other one, even its `rope_theta`.
@@ -194,7 +195,7 @@ def without_pictures(values: dict[str, Any]) -> dict[str, Any]:
 
 def rope_kind(config: Config) -> Any:
     """The name of the scaling that a config asks for."""
-    return _kind(_settings(config))
+    return _kind(rope_settings(config))
 
 
 def _refuse_unknown(left: dict[str, Any], label: str) -> None:

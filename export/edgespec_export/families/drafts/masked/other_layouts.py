@@ -12,7 +12,7 @@ from typing import Any
 from edgespec.errors import EdgespecError, shortened
 from edgespec_export.checkpoint.json_file import JsonObject
 from edgespec_export.families.config_keys import class_keys
-from edgespec_export.families.drafts.speculators import KIND, LAYERS
+from edgespec_export.families.drafts.speculators import KIND, LAYERS, refuse_yarn
 from edgespec_export.families.model_config import HARMLESS, Config
 
 __all__ = ["ARCHITECTURES", "as_speculators", "is_other_layout"]
@@ -65,6 +65,7 @@ def as_speculators(config: JsonObject, layers: int, label: str) -> JsonObject:
     left_out = {*taken, "architectures", "auto_map", "num_target_layers", *OF_TRAINING}
     shape = {key: value for key, value in config.items() if key not in left_out}
     _refuse_unknown(shape, label)
+    refuse_yarn(Config(shape, label), label)
     return {
         **own,
         "aux_hidden_state_layer_ids": [layer + 1 for layer in named],
