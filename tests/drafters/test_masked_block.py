@@ -154,6 +154,38 @@ def test_every_format_is_near(target, tmp_path, name, form):
     check_block(edgespec.load(tmp_path / "pair", threads=1), name, NEAR[form])
 
 
+LAYERS = "transformer_layer_config"
+
+
+@deep
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("dflash", {"sample_from_anchor": True}),
+        ("dflash", {"mask_token_id": 8}),
+        ("dflash", {"aux_hidden_state_layer_ids": [2, 4, 6]}),
+        ("dflash_windowed", {"sliding_window_non_causal": True}),
+        ("dflash_windowed", {LAYERS: {"sliding_window": 3}}),
+        ("dflash_windowed", {LAYERS: {"layer_types": ["full_attention", "sliding_attention"]}}),
+        ("dspark", {LAYERS: {"rope_parameters": {"rope_theta": 6000.0, "rope_type": "default"}}}),
+        ("dspark_gated", {"sample_from_anchor": True}),
+        ("dspark_gated", {LAYERS: {"rope_parameters": {"rope_theta": 5000.0}}}),
+        ("dflash2", {"conv_group_size": 8, "selector_top_k": 5}),
+    ],
+)
+def test_a_config_that_is_read_otherwise_is_seen(target, tmp_path, name, changes):
+    """Mutants: each setting that a graph could forget changes the numbers."""
+    config = {**BLOCK_CONFIGS[name], **changes}
+    if LAYERS in changes:
+        config[LAYERS] = {**BLOCK_CONFIGS[name][LAYERS], **changes[LAYERS]}
+    draft = write_draft(tmp_path / "draft", config, block_tensors)
+    export_pair(str(target), str(draft), tmp_path / "pair", measure=False)
+    expected = np.array(RECORDED["block"][name]["logits"], float)
+    logits, _ = block_of(edgespec.load(tmp_path / "pair", threads=1), TEXT, DRAFTED[:2])
+    seen = ~np.isnan(expected[:3])
+    assert np.abs(logits - expected[:3])[seen].max() > 1e-3
+
+
 # --- other layouts --------------------------------------------------------------------------------
 
 

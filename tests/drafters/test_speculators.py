@@ -111,6 +111,27 @@ def test_every_format_is_near(target, tmp_path, name, form):
     check_logits(logits_of(tmp_path / "pair", form), name, NEAR[form])
 
 
+@deep
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("llama", {"norm_before_residual": True}),
+        ("llama", {"norm_output": True}),
+        ("llama", {"eagle_aux_hidden_state_layer_ids": [2, 4, 6]}),
+        ("qwen3", {"norm_before_residual": False}),
+        ("normed", {"norm_output": False}),
+        ("windowed", {"transformer_layer_config": {**LLAMA, "num_hidden_layers": 2}}),
+    ],
+)
+def test_a_config_that_is_read_otherwise_is_seen(target, tmp_path, name, changes):
+    """Mutants: each setting that a graph could forget changes the numbers."""
+    draft = write_draft(tmp_path / "draft", EAGLE3_CONFIGS[name], eagle3_tensors, **changes)
+    export_pair(str(target), str(draft), tmp_path / "pair", measure=False)
+    rows = COMPARED.get(name)
+    difference = logits_of(tmp_path / "pair")[:rows] - np.array(RECORDED["eagle3"][name])[:rows]
+    assert np.abs(difference).max() > 1e-3
+
+
 def _changed(**layers: object) -> dict[str, object]:
     return {"transformer_layer_config": {**LLAMA, **layers}}
 

@@ -13,7 +13,7 @@ DeepSpec (2026). docs/decisions/0051-masked-blocks.md says what a call is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -165,7 +165,7 @@ class MaskedBlock(Eagle):
             x = g.op.Slice(x, g.ints(1), g.ints(END), g.ints(0))
         self.emit_logits(g, x, number_format)
         if self.transition.reads_states:
-            rows = self.last_norm.emit(g, x)
+            rows = self.last_norm.emit(g, number_format.unrotated(g, x, self.width))
             g.output(graph_io.SLOT_STATES, rows, np.float32, ["drafted", self.width])
         g.metadata[graph_io.BLOCK] = str(self.drafted)
         g.metadata[graph_io.MASK] = str(self.mask)
@@ -182,7 +182,8 @@ class MaskedBlock(Eagle):
         """[b, width], what attention adds to the rows of a block, from these and the context."""
         at, positions = f"layers.{index}", shared.positions
         assert positions is not None, "a decoder has positions"
-        normed = self._norm(f"{at}.input_layernorm").emit(g, x)
+        stream = shared.number_format.unrotated(g, x, self.width)
+        normed = self._norm(f"{at}.input_layernorm").emit(g, stream)
         after = None
         convolution = self._convolution(f"{at}.attention_conv")
         if convolution is not None:
@@ -256,16 +257,20 @@ class MaskedBlock(Eagle):
 
     @property
     def is_rotatable(self) -> bool:
-        """Never: keys and values also read the context, which no norm of the stream is before."""
-        return False
+        """Not where convolutions read norms of the stream."""
+        return super().is_rotatable and self.convolution is None
 
     def residual_stream(self) -> ResidualStream:
+        """The matrices of attention also read the context, which is not in the stream: a graph
+        rotates what they read."""
         layers = super(Eagle, self).residual_stream()
-        reads: Sequence[Linear] = [each for n in range(self.layers) for each in self._reads(n)]
-        rotated = {name for linear in reads for name in linear.weights}
-        rotated_reads = layers.rotated_reads
-        if self.convolution is not None:  # the feed-forward reads a convolution, not a norm
-            rotated |= rotated_reads
-            rotated_reads = frozenset()
-        down_projs = layers.down_projs.union({FUSION}, rotated)
-        return replace(layers, down_projs=down_projs, rotated_reads=rotated_reads)
+        reads = {
+            name for n in range(self.layers) for each in self._reads(n) for name in each.weights
+        }
+        down_projs = layers.down_projs.union({FUSION}, reads)
+        if not self.is_rotatable:  # the feed-forward reads a convolution, not a norm
+            down_projs |= layers.rotated_reads
+            return replace(layers, down_projs=down_projs, rotated_reads=frozenset())
+        outputs = [self._output(index) for index in range(self.layers)]
+        written = {name for each in outputs for name in (*each.weights, *each.biases)}
+        return replace(layers, writers=layers.writers.union(written), down_projs=down_projs)
