@@ -17,7 +17,8 @@ __all__ = ["OPSET", "TAKEN", "to_standard_operators"]
 
 OPSET = 21
 IR_VERSION = 10
-LEAST = 1e-4  # that a row is divided by: a row of zeros stays one
+LEAST = 2e-3  # that a row is divided by: a row of zeros stays one
+PARTS = 16.0  # of the largest number of a row, see `_rms_norm`
 TAKEN = frozenset(
     "Abs Add Cast Concat DequantizeLinear Div Exp Gather Gelu Gemm Identity LayerNormalization"
     " MatMul Max Min Mul Pow QuantizeLinear ReduceMax ReduceMean Relu Reshape Shape Sigmoid Slice"
@@ -54,20 +55,27 @@ def to_standard_operators(model: ir.Model, label: str) -> None:
 
 
 def _rms_norm(tape: ir.tape.Tape, node: ir.Node, graph: ir.Graph) -> ir.Value:
-    """y / √(mean(y²) + ε / max²) · weight, where y is x over the largest |x| of its row.
+    """z / (16 · √(mean(y²) + ε / max²)) · weight, where max is the largest |x| of a row,
+    y = x / max and z = 16 · y.
 
-    Squares of x itself are beyond 16 bits from 256 on; numbers of some models are larger.
+    Squares of x itself are beyond 16 bits from 256 on, and numbers of some models are larger.
+    Qualcomm's NPU divides by multiplying with the reciprocal, and takes numbers below 6e-5 for 0:
+    so max, which is 22 500 in SmolLM2, is divided by 16 first.
     """
     x, weight = node.inputs
     epsilon = node.attributes["epsilon"].as_float()
     axes = _constant(graph, "axes", -1, np.int64)
+    part = _constant(graph, "part", 1 / PARTS, np.float32)
     largest = tape.op("ReduceMax", [tape.op("Abs", [x]), axes], {"keepdims": 1})
     largest = tape.op("Max", [largest, _constant(graph, "least", LEAST, np.float32)])
-    y = tape.op("Div", [x, largest])
-    root = tape.op("Div", [_constant(graph, "epsilon", epsilon**0.5, np.float32), largest])
+    largest = tape.op("Mul", [largest, part])
+    z = tape.op("Div", [x, largest])
+    y = tape.op("Mul", [z, part])
+    root = tape.op("Div", [_constant(graph, "epsilon", epsilon**0.5 / PARTS, np.float32), largest])
     mean = tape.op("ReduceMean", [tape.op("Mul", [y, y]), axes], {"keepdims": 1})
     deviation = tape.op("Sqrt", [tape.op("Add", [mean, tape.op("Mul", [root, root])])])
-    return tape.op("Mul", [tape.op("Div", [y, deviation]), weight])
+    deviation = tape.op("Mul", [deviation, _constant(graph, "parts", PARTS, np.float32)])
+    return tape.op("Mul", [tape.op("Div", [z, deviation]), weight])
 
 
 def _sum(tape: ir.tape.Tape, node: ir.Node, graph: ir.Graph) -> ir.Value:
