@@ -4,7 +4,9 @@
     W (int8 or int4) ── DQ ──┘
 
 What is between products stays in float, and an NPU computes it in 16 bits. A weight's scale belongs
-to its output channel. Scales of activations are constants, from the ranges that texts showed.
+to its output channel; of 4 bits, where activations have 16, to 32 weights of it. Qualcomm's NPU
+takes such blocks beside no other activations. Scales of activations are constants, from the ranges
+that texts showed.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ QDQ_FORMATS = {"w8a16": (8, 16), "w8a8": (8, 8), "w4a16": (4, 16), "w4a8": (4, 8
 
 Float = npt.NDArray[np.float32]
 LARGEST = {8: 127, 4: 7}  # of a weight's whole numbers, which are symmetric
+BLOCK = 32  # weights of an output channel that share a scale
+BLOCKED = 4, 16  # the bits of weights and activations of such formats
 ACTIVATIONS: dict[int, type[np.unsignedinteger]] = {16: np.uint16, 8: np.uint8}
 
 
@@ -39,7 +43,7 @@ class Range(NamedTuple):
 
 
 class Qdq(MatrixByMatrix):
-    """Weights of 8 or 4 bits, one scale for each output channel; tables are float16.
+    """Weights of 8 or 4 bits, a scale for each output channel or block; tables are float16.
 
     Args:
         weight_bits, activation_bits: 8 or 4, 16 or 8.
@@ -50,6 +54,7 @@ class Qdq(MatrixByMatrix):
         self, weight_bits: int, activation_bits: int, range_of: Callable[[str], tuple[Range, Range]]
     ) -> None:
         self._weight_bits = weight_bits
+        self._has_blocks = (weight_bits, activation_bits) == BLOCKED
         self._activation = ACTIVATIONS[activation_bits]
         self._range_of = range_of
 
@@ -61,15 +66,18 @@ class Qdq(MatrixByMatrix):
 
     def product(self, g: Graph, x: ir.Value, weight: str, bias: str | None) -> ir.Value:
         read, made = self._range_of(weight)
+        columns = g.weights.shape(weight)[1]
+        block = BLOCK if self._has_blocks and columns % BLOCK == 0 else columns
         rounded = cache(
-            lambda: _per_channel(g.weights.checkpoint_tensor(weight), self._weight_bits)
+            lambda: _in_blocks(g.weights.checkpoint_tensor(weight), self._weight_bits, block)
         )
         kind = f"{weight}.symmetric{self._weight_bits}"
         codes = g.stored(kind, lambda: rounded()[0])
         scale = g.stored(f"{kind}.scale", lambda: rounded()[1])
         # ONNX Runtime's processor wants the zeros, which the operator could do without.
-        zeros = g.stored(f"{kind}.zero", lambda: np.zeros_like(rounded()[0][:, 0]))
-        matrix = g.op.DequantizeLinear(codes, scale, zeros, axis=0)
+        zeros = g.stored(f"{kind}.zero", lambda: np.zeros(rounded()[1].shape, rounded()[0].dtype))
+        where = {"axis": 1, "block_size": block} if block < columns else {"axis": 0}
+        matrix = g.op.DequantizeLinear(codes, scale, zeros, **where)
         inputs = [self._rounded(g, x, read), matrix] + ([g.weight(bias)] if bias else [])
         return self._rounded(g, g.op.Gemm(*inputs, transB=1), made)
 
@@ -83,9 +91,13 @@ class Qdq(MatrixByMatrix):
         return g.op.DequantizeLinear(g.op.QuantizeLinear(x, step, zero), step, zero)
 
 
-def _per_channel(matrix: Float, bits: int) -> tuple[npt.NDArray[np.generic], Float]:
-    """A matrix [out, in] as whole numbers, and the scale of each row."""
+def _in_blocks(matrix: Float, bits: int, block: int) -> tuple[npt.NDArray[np.generic], Float]:
+    """A matrix [out, in] as whole numbers, and the scales of its blocks, [out, in / block]; [out]
+    where a block is a row."""
     largest = np.float32(LARGEST[bits])
-    scale = np.maximum(np.abs(matrix).max(axis=1) / largest, np.float32(1e-30))
-    codes = np.rint(matrix / scale[:, None]).clip(-largest, largest)
-    return codes.astype(np.int8 if bits == 8 else ml_dtypes.int4), scale
+    rows, columns = matrix.shape
+    blocks = matrix.reshape(rows, columns // block, block)
+    scale = np.maximum(np.abs(blocks).max(axis=2) / largest, np.float32(1e-30))
+    codes = np.rint(blocks / scale[:, :, None]).clip(-largest, largest).reshape(rows, columns)
+    narrow = codes.astype(np.int8 if bits == 8 else ml_dtypes.int4)
+    return narrow, scale if block < columns else scale[:, 0]
