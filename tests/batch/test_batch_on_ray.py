@@ -46,7 +46,8 @@ def without_ray(folder: Path, source: Path, out: Path) -> dict[str, str]:
 # --- the same answers -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", [[], pytest.param(["--any-order"], marks=deep)])
+@deep  # by default, below, where one of them is killed
+@pytest.mark.parametrize("order", [[], ["--any-order"]])
 def test_two_actors_give_the_texts_of_one_process_and_the_same_errors(tiny_folder, tmp_path, order):
     lines = [{"prompt": f"line {n}"} for n in range(100)]
     again = {"custom_id": "line-3", "prompt": "x"}
@@ -161,9 +162,13 @@ def answers_in(out: Path) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_an_actor_that_is_killed_loses_and_repeats_no_line(tiny_folder, tmp_path):
+    """Texts, their order and the errors are those of one process."""
     count = 240
-    source, out = requests(tmp_path, count), tmp_path / "out.jsonl"
-    texts = without_ray(tiny_folder, source, tmp_path / "here.jsonl")
+    lines = [{"prompt": f"line {n}"} for n in range(count)]
+    wrong = [b"no JSON", {"prompt": "x" * 500}, {"custom_id": "line-3", "prompt": "x"}]
+    source = written(tmp_path / "in.jsonl", *lines, *wrong)
+    here, out = tmp_path / "here.jsonl", tmp_path / "out.jsonl"
+    texts = without_ray(tiny_folder, source, here)
     process = started("batch", tiny_folder, source, "-o", out, *SEEDED, *ON_RAY, "--texts", 1)
     wait_until(lambda: answers_in(out) > 0, process)
     actors = actors_of(process.pid)
@@ -172,7 +177,9 @@ def test_an_actor_that_is_killed_loses_and_repeats_no_line(tiny_folder, tmp_path
     assert answers_in(out) < count, "the batch had ended before the actor was killed"
     wait_until(lambda: bool(actors_of(process.pid) - actors), process)  # Ray starts another
     assert process.wait(300) == 0
-    assert texts_of(out) == texts
+    assert list(texts_of(out).items()) == list(texts.items())
+    assert len(messages_of(errors_path(out))) == len(wrong)
+    assert messages_of(errors_path(out)) == messages_of(errors_path(here))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

@@ -194,29 +194,33 @@ def test_positions_end_where_the_table_ends(tmp_path):
 ALWAYS = ("bart", "m2m100")
 
 
+SOME_FORMATS = ["fp32", "int8", "int4"]
+
+
 @pytest.fixture(
     scope="module",
     params=[name if name in ALWAYS else pytest.param(name, marks=deep) for name in CLASSES],
 )
-def folder(request, tmp_path_factory):
+def folder(request, made_once):
     """A pair in every format, whose draft is sometimes right; its first token is forced. By default
     an M2M100 has the most usual formats."""
-    folder = tmp_path_factory.mktemp("formats")
-    masks = {"forced_bos_token_id": 9, "bad_words_ids": [[0]]}
-    sizes = {"d_model": 64, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96}
-    heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
-    target = write_bart(folder / "target", request.param, **sizes, **heads, **masks)
-    draft = write_noisy(target, folder / "draft", noise=0.1)
-    formats = list(FORMATS) if DEEP or request.param == "bart" else ["fp32", "int8", "int4"]
-    export_pair(
-        str(target),
-        str(draft),
-        folder / "pair",
-        target_formats=formats,
-        cache_formats=["fp32", "int8"],
-        threads=1,
-    )
-    return folder / "pair"
+
+    def make(folder):
+        masks = {"forced_bos_token_id": 9, "bad_words_ids": [[0]]}
+        sizes = {"d_model": 64, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96}
+        heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
+        target = write_bart(folder / "target", request.param, **sizes, **heads, **masks)
+        draft = write_noisy(target, folder / "draft", noise=0.1)
+        export_pair(
+            str(target),
+            str(draft),
+            folder / "pair",
+            target_formats=list(FORMATS) if DEEP or request.param == "bart" else SOME_FORMATS,
+            cache_formats=["fp32", "int8"],
+            threads=1,
+        )
+
+    return made_once(f"formats-{request.param}", make) / "pair"
 
 
 def test_number_formats_stay_near_the_model_and_keep_rows_apart(folder):

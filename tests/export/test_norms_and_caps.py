@@ -38,21 +38,24 @@ TEXT = [int(token) for token in np.random.default_rng(7).integers(3, 272, size=6
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def case(request, tmp_path_factory):
+def case(request, made_once):
     """A model, and its export with a draft."""
-    folder = tmp_path_factory.mktemp(request.param)
-    source = write_model(folder / "target", request.param)
-    draft = write_noisy(source, folder / "draft", noise=0.1)
-    export_pair(
-        str(source),
-        str(draft),
-        folder / "pair",
-        target_formats=["fp32", "fp16", "int8", "int4"],
-        draft_formats=["fp32"],
-        cache_formats=["fp32", "int8"],
-        threads=1,
-    )
-    model = transformers.AutoModelForCausalLM.from_pretrained(source).eval()
+
+    def make(folder):
+        source = write_model(folder / "target", request.param)
+        draft = write_noisy(source, folder / "draft", noise=0.1)
+        export_pair(
+            str(source),
+            str(draft),
+            folder / "pair",
+            target_formats=["fp32", "fp16", "int8", "int4"],
+            draft_formats=["fp32"],
+            cache_formats=["fp32", "int8"],
+            threads=1,
+        )
+
+    folder = made_once(f"norms-{request.param}", make)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "target").eval()
     return SimpleNamespace(name=request.param, model=model, pair=folder / "pair")
 
 

@@ -85,20 +85,21 @@ FAMILIES = {
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def folder(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("formats")
-    target = FAMILIES[request.param](folder / "target")
-    draft = write_noisy(target, folder / "draft", noise=0.05)
-    formats = list(FORMATS)
-    export_pair(
-        str(target),
-        str(draft),
-        folder / "pair",
-        target_formats=formats,
-        draft_formats=formats if DEEP else DRAFT_FORMATS,
-        threads=1,
-    )
-    return folder / "pair"
+def folder(request, made_once):
+    def make(folder):
+        target = FAMILIES[request.param](folder / "target")
+        draft = write_noisy(target, folder / "draft", noise=0.05)
+        formats = list(FORMATS)
+        export_pair(
+            str(target),
+            str(draft),
+            folder / "pair",
+            target_formats=formats,
+            draft_formats=formats if DEEP else DRAFT_FORMATS,
+            threads=1,
+        )
+
+    return made_once(f"formats-{request.param}", make) / "pair"
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -106,7 +107,12 @@ def test_a_target_in_any_format_is_row_invariant(folder, format_):
     assert read_manifest(folder).target.variants[format_].row_invariance.is_row_invariant
 
 
-WAYS = [(target, draft) for target in FORMATS for draft in DRAFT_FORMATS]
+# By default one draft format with each target format; with EDGESPEC_DEEP=1 all with all.
+WAYS = [
+    (target, draft)
+    for turn, target in enumerate(FORMATS)
+    for draft in by_turns(DRAFT_FORMATS, turn, len(DRAFT_FORMATS))
+]
 
 
 @pytest.mark.parametrize(("target_format", "draft_format"), WAYS)
@@ -148,11 +154,12 @@ MAX_DIFFERENCE = {
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("real") / "pair"
-    formats = ["fp32", *MAX_DIFFERENCE]
-    export_pair(str(MODELS / "en-de-draft"), None, folder, target_formats=formats, threads=1)
-    return folder
+def real(made_once):
+    def make(folder):
+        formats = ["fp32", *MAX_DIFFERENCE]
+        export_pair(str(MODELS / "en-de-draft"), None, folder, target_formats=formats, threads=1)
+
+    return made_once("formats-of-en-de-draft", make)
 
 
 @pytest.mark.parametrize("format_", MAX_DIFFERENCE)

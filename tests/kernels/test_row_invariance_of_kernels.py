@@ -20,6 +20,7 @@ from attention_calls import (
     head_norms_of,
     joined,
 )
+from depth import by_turns
 from edgespec.device.kernels import installed_kernels
 from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
 from edgespec_export.operators.int8_ops import (
@@ -32,6 +33,9 @@ from edgespec_export.quantization.hadamard import hadamard
 from operator_calls import MANY, rows_of, weights_of
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
+
+
+SHAPES_AND_KINDS = [(shape, kind) for shape in HEADS for kind in KINDS]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -64,11 +68,17 @@ def test_an_int8_product_is_row_invariant(called, rng, name, threads):
         np.testing.assert_array_equal(part, whole[3 : 3 + count])
 
 
-@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("past", [0, 500, 2000])
+@pytest.mark.parametrize(
+    ("shape", "kind", "past"),
+    [
+        (shape, kind, past)
+        for turn, (shape, kind) in enumerate(SHAPES_AND_KINDS)
+        for past in by_turns([0, 500, 2000], turn, 2)
+    ],
+)
 def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, kind, past):
     """One call, and the same positions in calls of 1, 2, 5, 9 and the remaining ones."""
+    shape = HEADS[shape]
     function, complete = KINDS[kind]
     whole = complete(rng, cached_inputs(rng, shape, MANY, past, past + MANY), shape)
     attributes = attributes_of(shape, function)
@@ -91,6 +101,9 @@ def test_a_position_has_the_same_bits_in_calls_of_any_size(called, rng, shape, k
         buffers = dict(zip(buffers, present, strict=True))
     for ours, theirs in zip(present, cache, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+PASTS = [0, 29, 60, 247, 251, 255, 1020]
 
 
 # Parents of candidates in a call of 9 tokens. The last case is the work of several threads.
@@ -139,14 +152,20 @@ def as_drafted(tree, position, row, past):
     return part | {"bias": np.ascontiguousarray(tree["bias"][:, :, rows, :total])}
 
 
-@pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("parents", FAMILIES.values(), ids=FAMILIES)
 # Tiles of 32 and 64 keys and chunks of 256 begin inside the drafted tokens, and after them.
-@pytest.mark.parametrize("past", [0, 29, 60, 247, 251, 255, 1020])
+@pytest.mark.parametrize(
+    ("shape", "kind", "parents", "past"),
+    [
+        (shape, kind, parents, past)
+        for turn, (shape, kind) in enumerate(SHAPES_AND_KINDS)
+        for number, parents in enumerate(FAMILIES)
+        for past in by_turns(PASTS, 2 * turn + number, 3)
+    ],
+)
 def test_a_candidate_has_the_bits_that_it_has_as_a_drafted_token(
     called, rng, shape, kind, parents, past
 ):
+    shape, parents = HEADS[shape], FAMILIES[parents]
     function, complete = KINDS[kind]
     capacity = past + LINE + len(parents)
     line = complete(rng, cached_inputs(rng, shape, LINE, past, capacity), shape)

@@ -42,19 +42,20 @@ FAMILIES = {
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def folder(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("caches")
-    target = FAMILIES[request.param](folder / "target")
-    draft = write_noisy(target, folder / "draft", noise=0.1)
-    export_pair(
-        str(target),
-        str(draft),
-        folder / "pair",
-        target_formats=WEIGHTS,
-        cache_formats=list(CACHE_FORMATS),
-        threads=1,
-    )
-    return folder / "pair"
+def folder(request, made_once):
+    def make(folder):
+        target = FAMILIES[request.param](folder / "target")
+        draft = write_noisy(target, folder / "draft", noise=0.1)
+        export_pair(
+            str(target),
+            str(draft),
+            folder / "pair",
+            target_formats=WEIGHTS,
+            cache_formats=list(CACHE_FORMATS),
+            threads=1,
+        )
+
+    return made_once(f"caches-{request.param}", make) / "pair"
 
 
 @pytest.fixture(scope="module")

@@ -46,20 +46,21 @@ def write_translator(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=[write_llama, write_translator])
-def folder(request, tmp_path_factory) -> Path:
-    base = tmp_path_factory.mktemp("formats")
-    target = request.param(base / "target")
-    draft = write_noisy(target, base / "draft", noise=0.05)
-    export_pair(
-        str(target),
-        str(draft),
-        base / "pair",
-        target_formats=RUN_BY_KERNELS,
-        draft_formats=["int8"],
-        cache_formats=["fp32", "fp16", "int8"],
-        threads=1,
-    )
-    return base / "pair"
+def folder(request, made_once) -> Path:
+    def make(base: Path) -> None:
+        target = request.param(base / "target")
+        draft = write_noisy(target, base / "draft", noise=0.05)
+        export_pair(
+            str(target),
+            str(draft),
+            base / "pair",
+            target_formats=RUN_BY_KERNELS,
+            draft_formats=["int8"],
+            cache_formats=["fp32", "fp16", "int8"],
+            threads=1,
+        )
+
+    return made_once(f"batches-{request.param.__name__}", make) / "pair"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
