@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from edgespec.grammar.grammar import json_schema as json_schema
     from edgespec.grammar.grammar import lark as lark
     from edgespec.grammar.grammar import regex as regex
+    from edgespec.library.loading_by_name import export as export
+    from edgespec.library.loading_by_name import load as load
     from edgespec.pair.generation import Chunk as Chunk
     from edgespec.pair.generation import Generation as Generation
     from edgespec.pair.generation import Settings as Settings
     from edgespec.pair.generation import Stream as Stream
     from edgespec.pair.generation_options import GenerationOptions as GenerationOptions
-    from edgespec.pair.opening.loading import load as load
     from edgespec.pair.pair import Pair as Pair
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Stats",
     "Stream",
     "UsageError",
+    "export",
     "json_schema",
     "lark",
     "load",
@@ -70,9 +72,10 @@ _MODULES = {
     "Stats": "edgespec.core.stats",
     "Stream": "edgespec.pair.generation",
     "UsageError": "edgespec.errors",
+    "export": "edgespec.library.loading_by_name",
     "json_schema": "edgespec.grammar.grammar",
     "lark": "edgespec.grammar.grammar",
-    "load": "edgespec.pair.opening.loading",
+    "load": "edgespec.library.loading_by_name",
     "regex": "edgespec.grammar.grammar",
 }
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 
-__all__ = ["EdgespecError", "UsageError", "in_checkout", "needs_extra", "one_line", "shortened"]
+__all__ = [
+    "EdgespecError",
+    "UsageError",
+    "check_names",
+    "in_checkout",
+    "nearest",
+    "needs_extra",
+    "one_line",
+    "shortened",
+]
 
 CHECKOUT = Path(__file__).parents[1]
 EXPORTER = ("edgespec_export", "edgespec_distill")
@@ -34,6 +43,26 @@ def shortened(value: object, limit: int = 60) -> str:
     except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists
         return f"{type(value).__name__} too long to show"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """ "; did you mean 'threads'?" for a name that is close to one of `names`, else nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(names), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_names(what: str, given: Iterable[str], names: Iterable[str]) -> None:
+    """Raises TypeError for the first name that is given and does not exist, with the nearest.
+
+    Args:
+        what: has the options, for the message.
+    """
+    known = set(names)
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{what} has no option {name!r}{nearest(name, sorted(known))}")
 
 
 def one_line(error: BaseException, limit: int = 160) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -15,6 +14,7 @@ from edgespec.core.distribution_options import (
     SamplingOptions,
 )
 from edgespec.core.draft import Drafter
+from edgespec.errors import check_names
 from edgespec.grammar.grammar import Grammar
 from edgespec.tools.tool_use import ToolChoice
 
@@ -148,11 +148,7 @@ def completed(options: GenerationOptions) -> dict[str, Any]:
     Raises:
         TypeError: there is no option of a given name.
     """
-    for name in options:
-        if name not in DEFAULTS:
-            close = difflib.get_close_matches(name, DEFAULTS, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"a generation has no option {name!r}{hint}")
+    check_names("a generation", options, DEFAULTS)
     return {**DEFAULTS, **options}
 
 

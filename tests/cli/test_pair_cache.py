@@ -13,8 +13,8 @@ import pytest
 
 from command import run
 from edgespec.artifact.manifest import read_manifest
-from edgespec.cli.exporting import export_request
-from edgespec.cli.pair_cache import cached_folder, pair_folder, pairs_home
+from edgespec.library.exporting import export_request
+from edgespec.library.pair_cache import cached_folder, pair_folder, pairs_home
 from edgespec_export import export_pair as export_module
 from edgespec_export.checkpoint import sources
 

@@ -206,8 +206,8 @@ def test_a_chat_template_beside_an_adapter_is_the_models(base, tmp_path):
 
 
 def test_a_pair_in_the_cache_is_of_its_adapter(base, tmp_path, monkeypatch):
-    from edgespec.cli.exporting import export_request
-    from edgespec.cli.pair_cache import cached_folder
+    from edgespec.library.exporting import export_request
+    from edgespec.library.pair_cache import cached_folder
 
     write_adapter(base, tmp_path / "one", ATTENTION)
     shutil.copytree(tmp_path / "one", tmp_path / "two")

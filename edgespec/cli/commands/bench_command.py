@@ -49,11 +49,11 @@ def bench(
     **loading: Unpack[LoadOptions],
 ) -> None:
     """Time PAIR and plain decoding of the same target, on your texts or built-in prompts."""
-    from edgespec import load
-    from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import bench_json, describe_bench
+    from edgespec.library.pair_cache import pair_folder
     from edgespec.measure.bench import bench as time_texts
     from edgespec.measure.bench import bench_synthetic
+    from edgespec.pair.opening.loading import load
     from edgespec.pair.opening.runtime import machine_of
 
     # Drafted tokens that are accepted by a coin make no exact text anyway.

@@ -83,8 +83,8 @@ def compare(
     grows with their number.
     """
     from edgespec.artifact.manifest import read_manifest
-    from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import comparison_json, describe_comparison
+    from edgespec.library.pair_cache import pair_folder
     from edgespec.measure.compare import compare as measure
     from edgespec.pair.opening.runtime import machine_of
     from edgespec.pair.opening.same_target import load_same_target

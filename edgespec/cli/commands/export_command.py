@@ -8,10 +8,10 @@ import click
 
 from edgespec.artifact.hosts import HOSTS
 from edgespec.cli.checks import check_cache_formats, check_formats, check_output_folder
-from edgespec.cli.exporting import BUILT_IN
 from edgespec.cli.options import THREADS
 from edgespec.cli.progress_lines import say
 from edgespec.errors import UsageError
+from edgespec.library.exporting import BUILT_IN
 
 __all__ = ["export"]
 
@@ -119,8 +119,8 @@ def export(
     pair drafts by prompt lookup.
     """
     from edgespec.artifact.manifest import read_manifest
-    from edgespec.cli.exporting import export_request, run_export
-    from edgespec.cli.pair_cache import cached_folder, describe_draft, name_for_commands
+    from edgespec.library.exporting import export_request, run_export
+    from edgespec.library.pair_cache import cached_folder, describe_draft, name_for_commands
 
     if draft is not None and no_draft:
         raise UsageError("there is a DRAFT and --no-draft; give one")

@@ -38,8 +38,8 @@ def inspect(
     """Show what an exported PAIR consists of, and whether its target is exact."""
     from edgespec.artifact.integrity import check_weights
     from edgespec.artifact.manifest import read_manifest
-    from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import describe_pair, pair_json
+    from edgespec.library.pair_cache import pair_folder
     from edgespec.pair.opening.inspection import known_invariances, measured_invariances
     from edgespec.pair.opening.setup import LoadRequest, profile_of_this_machine
 

@@ -68,8 +68,8 @@ def tune(
     written into PAIR and used by `generate` from then on.
     """
     from edgespec.artifact.manifest import read_manifest
-    from edgespec.cli.pair_cache import pair_folder
     from edgespec.cli.render import describe_tuning, tuning_json
+    from edgespec.library.pair_cache import pair_folder
     from edgespec.measure.tune import tune as measure
     from edgespec.pair.opening.profile import write_profile
 

@@ -54,7 +54,7 @@ class Loading:
     @cached_property
     def folder(self) -> Path:
         """The exported folder; a model that was never exported is exported now."""
-        from edgespec.cli.pair_cache import pair_folder
+        from edgespec.library.pair_cache import pair_folder
 
         return pair_folder(self.name, self.options.get("target_format"))
 
@@ -73,7 +73,7 @@ class Loading:
 
     def pair(self, plainly: bool = False) -> Pair:
         """The pair, loaded with `to_decode`."""
-        from edgespec import load
+        from edgespec.pair.opening.loading import load
 
         return load(self.folder, **self.to_decode(plainly))
 

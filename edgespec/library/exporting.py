@@ -1,4 +1,4 @@
-"""An export that the command line runs: on request, or when a model is first used."""
+"""An export: on request, or when a model is first used."""
 
 from __future__ import annotations
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from pathlib import Path
 
 from edgespec import __version__
 from edgespec.artifact.hosts import NPU
 from edgespec.artifact.manifest import MANIFEST
-from edgespec.cli.exporting import ExportRequest, export_request, run_export
-from edgespec.cli.progress_lines import say
 from edgespec.device.home import home
+from edgespec.library.exporting import ExportRequest, export_request, run_export
 
 __all__ = ["cached_folder", "describe_draft", "name_for_commands", "pair_folder", "pairs_home"]
+
+
+logger = logging.getLogger("edgespec")
 
 
 def pairs_home() -> Path:
@@ -23,7 +26,7 @@ def pairs_home() -> Path:
 
 
 def pair_folder(name: str, target_format: str | None = None) -> Path:
-    """The exported folder that a command was given.
+    """The exported folder that a command or a caller was given.
 
     Args:
         name: an exported folder; the name of one in the cache; or what `edgespec export` takes as
@@ -43,8 +46,8 @@ def pair_folder(name: str, target_format: str | None = None) -> Path:
     request = export_request(name, target_formats=(target_format,) if target_format else None)
     folder = cached_folder(request)
     if not (folder / MANIFEST).is_file():
-        say(f"{name}: used for the first time, exporting to {folder}")
-        say(describe_draft(request))
+        logger.info("%s: used for the first time, exporting to %s", name, folder)
+        logger.info(describe_draft(request))
         run_export(request, folder)
     return folder
 

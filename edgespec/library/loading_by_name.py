@@ -1,0 +1,114 @@
+"""`edgespec.load` and `edgespec.export`: pairs by name, as commands take them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Unpack
+
+from edgespec.artifact.manifest import MANIFEST
+from edgespec.errors import check_names, needs_extra
+from edgespec.library.exporting import BUILT_IN, export_request, run_export
+from edgespec.library.pair_cache import cached_folder, pair_folder
+from edgespec.pair.opening import loading
+from edgespec.pair.opening.loading import LoadOptions
+from edgespec.pair.pair import Pair
+
+__all__ = ["export", "load"]
+
+
+def load(pair: str | Path, **options: Unpack[LoadOptions]) -> Pair:
+    check_names("load", options, LoadOptions.__annotations__)
+    return loading.load(_folder(pair, options.get("target_format")), **options)
+
+
+def _folder(pair: str | Path, target_format: str | None) -> Path:
+    """The exported folder that a caller means; a path that is no checkpoint means itself."""
+    path = Path(pair)
+    if isinstance(pair, Path) and not (path.is_file() or (path / "config.json").is_file()):
+        return path
+    if (path / MANIFEST).is_file():
+        return path
+    with needs_extra("export"):
+        return pair_folder(str(pair), target_format)
+
+
+# `help` shows each option of `loading.load`, and what it means.
+_OPENING = inspect.signature(loading.load)
+load.__signature__ = _OPENING.replace(  # type: ignore[attr-defined]
+    parameters=[
+        inspect.Parameter("pair", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="str | Path"),
+        *list(_OPENING.parameters.values())[1:],
+    ]
+)
+load.__doc__ = f"""Opens a pair by its folder or name.
+
+    Args:
+        pair: an exported folder; the name of one in the cache; or what `edgespec.export` takes as
+            `target` (a short name, a hub id, a GGUF file, a checkpoint's folder). Such a model is
+            exported into the cache when it is first used, which needs edgespec-export; a bar on
+            the terminal shows the time left. A `Path` is never looked for on a hub.
+    {(loading.load.__doc__ or "").partition("Args:")[2]}"""
+
+
+def export(
+    target: str | Path,
+    draft: str | Path | None = None,
+    output: str | Path | None = None,
+    *,
+    no_draft: bool = False,
+    adapter: str | None = None,
+    target_formats: Sequence[str] | None = None,
+    draft_formats: Sequence[str] | None = None,
+    cache_formats: Sequence[str] | None = None,
+    calibration: str = BUILT_IN,
+    host: str | None = None,
+    gammas: Sequence[int] = (),
+    capacity: int | None = None,
+    verify: bool = False,
+    measure: bool = True,
+    replace: bool = False,
+    threads: int | None = None,
+) -> Path:
+    """Converts a model and a draft to a folder for `load`, and returns it, as `edgespec export`.
+
+    Args:
+        target, draft: a checkpoint's folder, a GGUF file, a hub id or a short name such as
+            "smollm2-135m". Without a draft a catalogue proposes one for well-known targets.
+        output: None: in the cache, where what is there already is taken unless `replace` is true.
+        no_draft: take none from the catalogue; the pair drafts by prompt lookup.
+        adapter: a LoRA adapter of the target: a folder or a hub id.
+        target_formats, draft_formats: number formats such as "int8"; the first is the pair's
+            default. None: int8 where it is near fp32.
+        cache_formats: of the target's keys and values: "fp32", "fp16" or "int8".
+        calibration: texts for int4: "built-in", "none", or a file.
+        host: "web" (a browser), "gpu" or "npu"; None: any.
+        gammas, capacity: for an NPU: drafted tokens, of each a graph; positions of the cache.
+        verify: compare each float32 graph with the original model.
+        measure: row invariance and distances from float32, with so many `threads`.
+        replace: a pair that is in `output`.
+
+    Raises:
+        EdgespecError: an option is wrong, or the model cannot be found, read or exported;
+            `output` is then as it was. Needs edgespec-export.
+    """
+    with needs_extra("export"):
+        request = export_request(
+            str(target),
+            None if draft is None else str(draft),
+            no_draft=no_draft,
+            target_formats=None if target_formats is None else tuple(target_formats),
+            draft_formats=None if draft_formats is None else tuple(draft_formats),
+            cache_formats=None if cache_formats is None else tuple(cache_formats),
+            calibration=calibration,
+            host=host,
+            adapter=adapter,
+            gammas=tuple(gammas),
+            capacity=capacity,
+        )
+        folder = cached_folder(request) if output is None else Path(output)
+    if output is None and not replace and (folder / MANIFEST).is_file():
+        return folder
+    run_export(request, folder, verify=verify, measure=measure, replace=replace, threads=threads)
+    return folder
