@@ -54,7 +54,7 @@ class EdgespecLM(LM):  # type: ignore[misc]  # lm_eval has no types
             scores = self._pair.score(continuation, prompt=context)
             return scores.logprob, all(scores.is_best)
         if kept:
-            before, whole = self._pair.encode(kept), self._pair.encode(kept + continuation)
+            before, whole = self._encoded(kept), self._encoded(kept + continuation)
         else:
             before, whole = [*self._prefix], [*self._prefix, *self._encoded_alone(continuation)]
         count = min(len(before), len(whole) - 1)
@@ -78,7 +78,7 @@ class EdgespecLM(LM):  # type: ignore[misc]  # lm_eval has no types
         most = min(options.get("max_gen_toks", NEW_TOKENS), self._room - 1)
         prompt: str | list[int] = context
         if not self._pair.manifest.target.is_encoder_decoder:
-            prompt = list(self._pair.encode(context))[most - self._room :]
+            prompt = self._encoded(context)[most - self._room :]
         made = self._pair.generate(
             prompt, stop=stop, max_new_tokens=most, **(drawn or {"temperature": 0.0})
         )
@@ -88,9 +88,13 @@ class EdgespecLM(LM):  # type: ignore[misc]  # lm_eval has no types
         """What the tokenizer puts before a text of a decoder."""
         if self._pair.manifest.target.is_encoder_decoder:
             return []
-        alone, whole = self._encoded_alone("a"), list(self._pair.encode("a"))
+        alone, whole = self._encoded_alone("a"), self._encoded("a")
         before = len(whole) - len(alone)
         return whole[:before] if whole[before:] == alone else []
+
+    def _encoded(self, text: str) -> list[int]:
+        """Token ids as they begin a text; lm-eval itself asks for a chat format."""
+        return list(self._pair.encode(text, chat=False))
 
     def _encoded_alone(self, text: str) -> list[int]:
         """Token ids without special tokens around them."""

@@ -28,6 +28,8 @@ class RequestLine:
         custom_id: the line's own name, or "line-<number>".
         is_chat: the body is a chat completion's, not a completion's.
         body: a request as at `edgespec serve`.
+        is_bare: the line is a body alone, without OpenAI's url: a text in it is a prompt as the
+            command line takes it, in the model's chat format if it has one.
         text: the line as it is in the file.
     """
 
@@ -35,6 +37,7 @@ class RequestLine:
     custom_id: str
     is_chat: bool
     body: JsonObject
+    is_bare: bool
     text: bytes
 
     @property
@@ -53,7 +56,9 @@ class RequestLine:
         """
         if self.body.get("stream"):
             raise UsageError("stream is true, but a batch has whole answers; leave it out")
-        return (chat_request if self.is_chat else text_request)(self.body, own, instead)
+        if self.is_chat:
+            return chat_request(self.body, own, instead)
+        return text_request(self.body, own, {"chat": None, **instead} if self.is_bare else instead)
 
 
 @dataclass(frozen=True)
@@ -99,14 +104,14 @@ def _custom_id(value: JsonObject, usual: str) -> str:
     return custom_id
 
 
-def _request(value: JsonObject) -> tuple[bool, JsonObject]:
-    """Whether the line is a chat completion's, and its body."""
+def _request(value: JsonObject) -> tuple[bool, JsonObject, bool]:
+    """Whether the line is a chat completion's, its body, and whether it is the body alone."""
     if "body" in value or "url" in value:
-        return _is_chat(value), _body(value)
+        return _is_chat(value), _body(value), False
     body = {name: field for name, field in value.items() if name != "custom_id"}
     if "messages" not in body and "prompt" not in body:
         raise UsageError("the line has neither messages nor a prompt, nor a url and a body")
-    return "messages" in body, body
+    return "messages" in body, body, True
 
 
 def _is_chat(value: JsonObject) -> bool:

@@ -97,8 +97,8 @@ def chat_request(
 def text_request(
     body: JsonObject, own: GenerationDefaults, instead: GenerationOptions | None = None
 ) -> Request:
-    """A request for a completion; see `chat_request`."""
-    usual = _usual(own, TEXT_LENGTH, instead)
+    """A request for a completion, which continues a text as it is; see `chat_request`."""
+    usual = _usual(own, TEXT_LENGTH, {"chat": False, **(instead or {})})
     return _request(body, "prompt", _prompts(body.get("prompt")), usual)
 
 

@@ -59,8 +59,8 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
         top_logprobs: with `logprobs`, also of so many of the most probable tokens in its stead; at
             most 20.
         score_prompt: report them of the prompt's own tokens, too (`Generation.prompt_scores`).
-        chat: put the model's own chat format around the prompt (the command line does so for every
-            model that has one).
+        chat: put the model's own chat format around a prompt that is a text; None, the default:
+            if the model has one. False continues the text as it is.
         grammar: what the text must look like: `edgespec.json_schema(…)`, `edgespec.regex(…)` or
             `edgespec.lark(…)`. The text stands alone, without the space that may join it to the
             prompt. Tokens that do not fit it have no probability, in the target's distribution and
@@ -94,7 +94,7 @@ class GenerationOptions(SamplingOptions, LogitEditOptions, total=False):
     logprobs: bool
     top_logprobs: int
     score_prompt: bool
-    chat: bool
+    chat: bool | None
     grammar: Grammar | None
     tools: Sequence[Mapping[str, object]]
     tool_choice: ToolChoice
@@ -128,7 +128,7 @@ DEFAULTS: Mapping[str, Any] = {
     "logprobs": False,
     "top_logprobs": 0,
     "score_prompt": False,
-    "chat": False,
+    "chat": None,
     "grammar": None,
     "tools": (),
     "tool_choice": "auto",

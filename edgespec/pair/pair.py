@@ -169,7 +169,7 @@ class Pair:
         text: str | Sequence[int],
         *,
         prompt: PromptInput | None = None,
-        chat: bool = False,
+        chat: bool | None = None,
         top_logprobs: int = 0,
     ) -> TextScores:
         """How probable a text is under the target: the log-probability of each of its n tokens.
@@ -178,7 +178,7 @@ class Pair:
             text: or its token ids [n], which are used as they are.
             prompt: what comes before it and is not scored, as of `stream`. Without one the first
                 token, of which nothing can be said, has no score.
-            chat: put the model's own chat format around the prompt.
+            chat: put the model's own chat format around the prompt, as of `stream`.
             top_logprobs: report so many of the most probable tokens in each one's stead, too.
 
         Returns lists of n entries (`TextScores`): `logprobs`, whose sum is `logprob`, `is_best`,
@@ -241,7 +241,7 @@ class Pair:
         them. Nothing else may use the pair meanwhile.
 
             async with pair.amany(8) as many:
-                async for chunk in many.stream("Why is the sky blue?", chat=True):
+                async for chunk in many.stream("Why is the sky blue?"):
                     print(chunk.text, end="")
 
         The arguments and errors are those of `many`.
@@ -333,8 +333,8 @@ class Pair:
         """
         return self.speech_engine.stream(sound, options)
 
-    def encode(self, prompt: PromptInput, chat: bool = False) -> list[int]:
-        """The token ids of a prompt, in the model's chat format if asked for."""
+    def encode(self, prompt: PromptInput, chat: bool | None = None) -> list[int]:
+        """The token ids of a prompt; `chat` as of `stream`."""
         return self._encoder(prompt, chat).tokens
 
     def seconds(self) -> tuple[float, float]:

@@ -78,6 +78,7 @@ class PromptEncoder:
         chat_format: ChatFormat | None,
         template: ChatTemplate | None = None,
     ) -> None:
+        self.chats = template is not None or chat_format is not None
         self._tokenizer = tokenizer
         self._reader = TextReader(tokenizer)
         self.chat = ChatWriter(
@@ -87,7 +88,7 @@ class PromptEncoder:
     def __call__(
         self,
         given: PromptInput,
-        chat: bool,
+        chat: bool | None,
         tools: Sequence[Tool] = (),
         options: ChatOptions | None = None,
         most: int | None = None,
@@ -97,7 +98,8 @@ class PromptEncoder:
         Args:
             given: a text, token ids, which are used as they are, messages, or what an earlier call
                 returned.
-            chat: put the chat format around a text. Messages always have it, token ids never.
+            chat: put the chat format around a text; None: if the model has one. Messages always
+                have it, token ids never.
             tools: functions that an answer to messages may call.
             options: how messages are written.
             most: tokens that the model reads. Longer texts are refused before they are encoded, as
@@ -111,7 +113,7 @@ class PromptEncoder:
         if isinstance(given, str):
             _check_no_tools(tools)
             check_text(given, "the prompt")
-            if not chat:
+            if not self.adds_chat(chat):
                 self._check_length(given, most)
                 encoding = self._reader.encodings([given], True)[0]
                 starts = _starts(encoding, len(given))
@@ -128,6 +130,10 @@ class PromptEncoder:
             return self._conversation(cast(list[Message], parts), tools, options, most)
         _check_no_tools(tools)
         return Prompt(_token_ids(parts), is_continued=True)
+
+    def adds_chat(self, chat: bool | None) -> bool:
+        """Whether a text gets the chat format."""
+        return self.chats if chat is None else chat
 
     def text_alone(self, text: str) -> list[int]:
         """The token ids of a text that follows others, without special tokens around it."""

@@ -45,7 +45,7 @@ class BeamOptions(LogitEditOptions, total=False):
     """Those options of a generation that beam search has."""
 
     max_new_tokens: int | None
-    chat: bool
+    chat: bool | None
 
 
 class BeamSearch:

@@ -19,7 +19,7 @@ __all__ = ["scored_text"]
 
 
 def scored_text(
-    engine: TextEngine, text: str | Sequence[int], prompt: PromptInput | None, chat: bool, top: int
+    engine: TextEngine, text: str | Sequence[int], prompt: PromptInput | None, chat: bool | None, top: int
 ) -> TextScores:
     """See `Pair.score`."""
     check_top_logprobs(top)
@@ -46,7 +46,7 @@ def scored_text(
 
 
 def _split(
-    engine: TextEngine, text: str | Sequence[int], prompt: PromptInput | None, chat: bool
+    engine: TextEngine, text: str | Sequence[int], prompt: PromptInput | None, chat: bool | None
 ) -> tuple[Prompt, list[int]]:
     """The prompt and the tokens of the text. Where both are plain texts they are encoded together:
     a token may begin with the space between them."""
@@ -57,7 +57,9 @@ def _split(
         return before, _encode(engine, text)
     check_text(text, "the text")
     joined = (
-        isinstance(prompt, str) and not chat and not engine.parts.manifest.target.is_encoder_decoder
+        isinstance(prompt, str)
+        and not engine.encoder.adds_chat(chat)
+        and not engine.parts.manifest.target.is_encoder_decoder
     )
     if joined:
         tokens = _encode(engine, f"{prompt}{text}")
@@ -70,7 +72,7 @@ def _encode(engine: TextEngine, text: str | Sequence[int]) -> list[int]:
     return engine.encoder(text, False).tokens
 
 
-def _given(engine: TextEngine, prompt: PromptInput, chat: bool) -> Prompt:
+def _given(engine: TextEngine, prompt: PromptInput, chat: bool | None) -> Prompt:
     """The prompt, with a conversation's earlier answers where these can be computed again."""
     given = engine.encoder(prompt, chat)
     return given if engine.drafting.exact else Prompt(given.tokens)

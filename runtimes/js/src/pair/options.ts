@@ -47,7 +47,7 @@ export interface GenerationOptions extends Partial<Sampling> {
   readonly ignoreEos?: boolean;
   /** Report the target's log-probability of each token. */
   readonly logprobs?: boolean;
-  /** Put the model's own chat format around a prompt that is a text. */
+  /** Put the model's own chat format around a prompt that is a text; by default if the model has one. */
   readonly chat?: boolean;
   /** Values of the model's chat template by name, such as { enable_thinking: false }. */
   readonly chatTemplateKwargs?: Readonly<Record<string, unknown>>;

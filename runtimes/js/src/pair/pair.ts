@@ -58,7 +58,7 @@ export class Pair {
 
   constructor(parts: PairParts) {
     this.#parts = parts;
-    this.#encoder = new PromptEncoder(parts.codec, parts.manifest.chat);
+    this.#encoder = new PromptEncoder(parts.codec, parts.manifest);
   }
 
   /** What the folder says about itself. */
@@ -98,7 +98,7 @@ export class Pair {
     checkMaxNewTokens(maxNewTokens);
     const sampling = samplingOf(options);
     const kind = this.#draftKind(options.draft ?? true);
-    const encoded = this.#encoder.encode(prompt, options.chat ?? false, options.chatTemplateKwargs);
+    const encoded = this.#encoder.encode(prompt, options.chat, options.chatTemplateKwargs);
     const isText = typeof prompt === "string" && encoded.isContinued;
     const given = { ...encoded, tokens: fromSource(encoded.tokens, isText, manifest.languages, options) };
     const assistantSpans = rowInvariance?.is_row_invariant ? given.assistantSpans : null;
@@ -152,8 +152,8 @@ export class Pair {
     return new Chat(this, options);
   }
 
-  /** The token ids of a prompt, in the model's chat format if asked for. */
-  encode(prompt: PromptInput, chat = false, chatTemplateKwargs: TemplateOptions = {}): readonly number[] {
+  /** The token ids of a prompt; `chat` as of `GenerationOptions`. */
+  encode(prompt: PromptInput, chat?: boolean, chatTemplateKwargs: TemplateOptions = {}): readonly number[] {
     return this.#encoder.encode(prompt, chat, chatTemplateKwargs).tokens;
   }
 

@@ -3,7 +3,7 @@
 import type { Range } from "../core/model.js";
 import { shortened, UsageError } from "../errors.js";
 import { chatText, checkText, withOptions, type ChatText, type TemplateOptions } from "./chat-format.js";
-import type { ChatFormat } from "./manifest.js";
+import type { Manifest } from "./manifest.js";
 import type { Message, PromptInput } from "./options.js";
 import type { ControlToken, TextCodec } from "./tokenizer.js";
 
@@ -36,18 +36,25 @@ interface Encoded {
 export class PromptEncoder {
   constructor(
     readonly codec: TextCodec,
-    readonly chatFormat: ChatFormat | null,
+    readonly manifest: Pick<Manifest, "chat" | "files">,
   ) {}
 
+  /** Also of a model whose template only Jinja can write. */
+  get #chats(): boolean {
+    return this.manifest.chat !== null || "chat_template.json" in this.manifest.files;
+  }
+
   /**
-   * @param chat put the chat format around a text. Messages always have it, token ids never.
+   * @param chat put the chat format around a text; by default if the model has one. Messages always have it, token
+   *   ids never.
    * @param options values of the chat template by name.
    * @throws UsageError: it is something else, empty or no Unicode, or the model does not chat.
    */
-  encode(given: PromptInput, chat: boolean, options: TemplateOptions = {}): Prompt {
+  encode(given: PromptInput, chat?: boolean, options: TemplateOptions = {}): Prompt {
     if (typeof given === "string") {
       checkText(given, "the prompt");
-      if (!chat) return { tokens: this.codec.encode(given, true), assistantSpans: null, isContinued: true };
+      if (!(chat ?? this.#chats))
+        return { tokens: this.codec.encode(given, true), assistantSpans: null, isContinued: true };
       return {
         tokens: this.#conversation([{ role: "user", content: given }], options).tokens,
         assistantSpans: null,
@@ -64,10 +71,11 @@ export class PromptEncoder {
   }
 
   #conversation(messages: readonly Message[], options: TemplateOptions): Prompt {
-    if (this.chatFormat === null) {
-      throw new UsageError("this model has no chat format; give it a plain text (no messages, no chat: true)");
+    const format = this.manifest.chat;
+    if (format === null) {
+      throw new UsageError("this model has no chat format here; give it a plain text (no messages, chat: false)");
     }
-    const chat = chatText(withOptions(this.chatFormat, options), messages);
+    const chat = chatText(withOptions(format, options), messages);
     const { tokens, spans } = this.#encodeChat(chat);
     return {
       tokens,
