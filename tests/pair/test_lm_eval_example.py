@@ -70,7 +70,7 @@ def one_by_one(pair, tokens, before):
 )
 def test_a_continuation_has_the_score_of_its_tokens(model, chat, context, continuation):
     kept = context.rstrip()
-    before, whole = chat.encode(kept), chat.encode(context + continuation)
+    before, whole = chat.encode(kept, False), chat.encode(context + continuation, False)
     ((logprob, is_greedy),) = model.loglikelihood(asked((context, continuation)))
     expected = one_by_one(chat, whole[len(before) :], before)
     assert math.isclose(logprob, expected, rel_tol=1e-5)
@@ -100,15 +100,15 @@ def test_it_is_what_the_tokenizer_puts_before_a_text(example, tiny, chat):
         def _encoded_alone(self, text):
             return super()._encoded_alone(text)[1:]  # as if the first were put before it
 
-    first = chat.encode("a")[0]
+    first = chat.encode("a", False)[0]
     assert list(Beginning(chat)._prefix) == [first]
     assert example.EdgespecLM(chat)._prefix == chat.manifest.eos_token_ids[:1]
     assert example.EdgespecLM(tiny)._prefix == tiny.manifest.eos_token_ids[:1]
 
 
 def test_what_greedy_decoding_writes_is_greedy_and_nothing_else(model, chat):
-    made = chat.generate("once", temperature=0.0, max_new_tokens=3)
-    before = chat.encode("once")
+    made = chat.generate("once", chat=False, temperature=0.0, max_new_tokens=3)
+    before = chat.encode("once", False)
     scores = chat.score(made.token_ids, prompt=before)
     assert all(scores.is_best)
     ((_, is_greedy),) = model.loglikelihood(asked(("once", " zzzz")))
@@ -118,8 +118,8 @@ def test_what_greedy_decoding_writes_is_greedy_and_nothing_else(model, chat):
 def test_a_long_context_loses_its_beginning(model, chat):
     context = "word " * 60 + "end"
     (found,) = model.loglikelihood(asked((context, " of it")))
-    whole = chat.encode(context + " of it")
-    text = whole[len(chat.encode(context)) :]
+    whole = chat.encode(context + " of it", False)
+    text = whole[len(chat.encode(context, False)) :]
     scores = chat.score(text, prompt=whole[-48 : -len(text)])
     assert found == (scores.logprob, all(scores.is_best))
     with pytest.raises(EdgespecError):
@@ -147,7 +147,9 @@ def test_texts_end_at_their_stop_strings(model, chat, until):
     options = {"until": until, "max_gen_toks": 12}
     (text,) = model.generate_until(asked(("once upon a time", options)))
     stop = [until] if isinstance(until, str) else until
-    made = chat.generate("once upon a time", stop=stop, max_new_tokens=12, temperature=0.0)
+    made = chat.generate(
+        "once upon a time", chat=False, stop=stop, max_new_tokens=12, temperature=0.0
+    )
     assert text == made.text
     assert not any(word in text for word in stop)
 
@@ -156,7 +158,7 @@ def test_a_long_context_is_generated_from_its_end(model, chat):
     context = "word " * 60
     options = {"until": [], "max_gen_toks": 8, "do_sample": False}
     (text,) = model.generate_until(asked((context, options)))
-    assert text == chat.generate(chat.encode(context)[-40:], max_new_tokens=8, temperature=0.0).text
+    assert text == chat.generate(chat.encode(context, False)[-40:], max_new_tokens=8, temperature=0.0).text
 
 
 def test_an_encoder_decoder_reads_its_context_and_scores_what_follows(example, pair):

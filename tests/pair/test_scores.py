@@ -43,7 +43,7 @@ def test_greedy_text_is_the_best_token_by_token(chat):
 
 
 def test_without_a_prompt_the_first_token_has_no_score(chat):
-    ids = chat.encode("once upon")
+    ids = chat.encode("once upon", False)
     scores = chat.score("once upon")
     assert (scores.token_ids, scores.text) == (ids, "once upon")
     assert scores.logprobs[0] is None
@@ -52,7 +52,7 @@ def test_without_a_prompt_the_first_token_has_no_score(chat):
 
 def test_a_text_after_a_text_is_encoded_with_it(chat):
     whole = chat.score("once upon")
-    rest = chat.score(" upon", prompt="once")
+    rest = chat.score(" upon", prompt="once", chat=False)
     assert rest.token_ids == whole.token_ids[-len(rest.token_ids) :]
     assert rest.logprobs == whole.logprobs[-len(rest.token_ids) :]
 
@@ -69,8 +69,8 @@ def test_the_text_of_an_encoder_decoder_comes_after_its_prompt(pair):
 
 @pytest.mark.parametrize("draft", [False, "model"])
 def test_a_prompt_is_scored_before_its_text_and_changes_nothing(chat, draft):
-    plain = chat.generate("once", max_new_tokens=12, draft=draft, **DRAWN)
-    scored = chat.generate("once", max_new_tokens=12, draft=draft, score_prompt=True, **DRAWN)
+    plain = chat.generate("once", chat=False, max_new_tokens=12, draft=draft, **DRAWN)
+    scored = chat.generate("once", chat=False, max_new_tokens=12, draft=draft, score_prompt=True, **DRAWN)
     assert scored.token_ids == plain.token_ids
     assert scored.prompt_scores == chat.score("once")
     assert plain.prompt_scores is None
@@ -79,16 +79,16 @@ def test_a_prompt_is_scored_before_its_text_and_changes_nothing(chat, draft):
 def test_prompts_are_scored_beside_other_texts(tool_pair):
     prompts = ["a", "It is open. " * 9, "été 😀", "x" * 40]
     alone = [tool_pair.score(prompt) for prompt in prompts]
-    asked = {"max_new_tokens": 5, "score_prompt": True, "texts": 3}
+    asked = {"max_new_tokens": 5, "score_prompt": True, "texts": 3, "chat": False}
     together = [made.prompt_scores for made in tool_pair.generate_many(prompts, **asked)]
     assert together == alone
 
 
 def test_no_text_is_made_of_no_tokens(chat):
-    made = chat.generate("once", max_new_tokens=0, score_prompt=True)
+    made = chat.generate("once", chat=False, max_new_tokens=0, score_prompt=True)
     assert (made.text, made.token_ids, made.finish_reason) == ("", [], "max_tokens")
     assert made.prompt_scores == chat.score("once")
-    assert chat.generate("once", max_new_tokens=0).text == ""
+    assert chat.generate("once", chat=False, max_new_tokens=0).text == ""
 
 
 def test_probabilities_of_all_tokens_sum_to_one(tool_pair):

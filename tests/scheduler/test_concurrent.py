@@ -132,6 +132,7 @@ def test_drafts_of_several_texts_share_calls(shared):
     """A round drafts two tokens, with one call each, whatever the number of texts."""
     many = shared.many(4)
     options = {"max_new_tokens": 12, "draft": "model", "gamma": 2, "ignore_eos": True}
+    options["chat"] = False
     results = [result for _, result in many.results([LONG[:40]] * 4, **options)]
     rounds = max(result.stats.target_calls for result in results)
     assert sum(result.stats.drafted for result in results) > 40
@@ -189,7 +190,7 @@ def test_texts_begin_after_one_that_was_closed_before_its_first_token(shared):
 @needs_kernels
 def test_the_cache_that_holds_a_prompts_beginning_is_taken(shared):
     many = shared.many(3)
-    options = {"max_new_tokens": 1, "draft": False}
+    options = {"max_new_tokens": 1, "draft": False, "chat": False}
     many.stream(LONG, **options).close()
     list(many.results([LONG, "another"], **options))
     before = many.target.rows
@@ -200,12 +201,12 @@ def test_the_cache_that_holds_a_prompts_beginning_is_taken(shared):
 @needs_kernels
 def test_a_prompt_that_is_too_long_ends_only_its_own_text(shared):
     many = shared.many(2, capacity=64)
-    good = many.stream("short", max_new_tokens=8)
-    bad = many.stream(LONG, max_new_tokens=8)
+    good = many.stream("short", chat=False, max_new_tokens=8)
+    bad = many.stream(LONG, chat=False, max_new_tokens=8)
     with pytest.raises(edgespec.UsageError, match="the cache holds 64; shorten the prompt"):
         list(bad)
     list(good)
-    assert same(good.result, shared.generate("short", max_new_tokens=8))
+    assert same(good.result, shared.generate("short", chat=False, max_new_tokens=8))
     assert many.free == 2
 
 

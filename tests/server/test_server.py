@@ -51,7 +51,8 @@ def own(pair, prompt=None, **options):
     """What the pair generates without a server."""
     renamed = {"max_tokens": "max_new_tokens"}
     options = {renamed.get(name, name): value for name, value in options.items()}
-    return pair.generate(prompt or [user_message(QUESTION)], **DRAFTED, **options)
+    given = prompt or [user_message(QUESTION)]
+    return pair.generate(given, **DRAFTED, **{"chat": False, **options})
 
 
 # --- texts ---------------------------------------------------------------------------------------

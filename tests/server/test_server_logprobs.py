@@ -35,7 +35,7 @@ def client(chat_pair):
 
 def own(chat_pair, prompt, top):
     """Plain decoding's text with its log-probabilities."""
-    options = {"logprobs": True, "top_logprobs": top, "draft": False}
+    options = {"logprobs": True, "top_logprobs": top, "draft": False, "chat": False}
     return chat_pair.generate(prompt, max_new_tokens=LENGTH, **options)
 
 

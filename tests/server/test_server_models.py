@@ -44,7 +44,7 @@ def test_each_request_is_answered_by_the_model_that_it_names(client, pairs):
         answer = client.post(TEXT, json={"model": name, **GREEDY}).json()
         assert answer["model"] == name
         texts[name] = answer["choices"][0]["text"]
-        assert texts[name] == pair.generate("once", max_new_tokens=8).text
+        assert texts[name] == pair.generate("once", chat=False, max_new_tokens=8).text
     assert texts["chat"] != texts["tiny"]
 
 
@@ -116,7 +116,7 @@ def test_the_command_serves_several_pairs_at_once(chat_folder, tiny_folder, pair
 
         with ThreadPoolExecutor(6) as pool:
             texts = list(pool.map(text, [*named.values()] * 3))
-        expected = [pair.generate("once", max_new_tokens=8).text for pair in pairs.values()]
+        expected = [pair.generate("once", chat=False, max_new_tokens=8).text for pair in pairs.values()]
         assert texts == expected * 3
         for name in named.values():
             assert metrics(port, name)["edgespec_texts_total"] == 3

@@ -83,10 +83,8 @@ def test_streamed_texts_begin_grow_and_end_by_their_index(client, alone):
 def test_completions_have_them_too_with_log_probabilities(client, pair):
     body = {"prompt": "once", "n": 3, "logprobs": 1, **DRAWN}
     whole = client.post(TEXT, json=body).json()["choices"]
-    expected = [
-        pair.generate("once", temperature=0.9, max_new_tokens=12, seed=7 + number, **DRAFTED).text
-        for number in range(3)
-    ]
+    options = {"temperature": 0.9, "max_new_tokens": 12, "chat": False, **DRAFTED}
+    expected = [pair.generate("once", seed=7 + number, **options).text for number in range(3)]
     assert [choice["text"] for choice in whole] == expected
     streamed = defaultdict(lambda: ([], []))
     for event in events(client.post(TEXT, json={**body, "stream": True}).text):

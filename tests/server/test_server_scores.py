@@ -39,7 +39,7 @@ def scored(pair, prompt, top=1):
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("as_ids", [False, True])
 def test_no_tokens_and_an_echo_are_the_scores_of_the_prompt(client, tool_pair, prompt, as_ids):
-    given = tool_pair.encode(prompt) if as_ids else prompt
+    given = tool_pair.encode(prompt, False) if as_ids else prompt
     answer = asked(client, prompt=given, echo=True, logprobs=1, max_tokens=0)
     (choice,) = answer["choices"]
     logprobs, starts = scored(tool_pair, prompt)
