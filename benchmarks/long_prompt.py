@@ -33,7 +33,9 @@ def main() -> None:
     parser.add_argument("--target-format")
     options, record = begin(parser)
     pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
-    tokens = pair.encode("\n".join(path.read_text(encoding="utf-8") for path in options.texts), chat=False)
+    tokens = pair.encode(
+        "\n".join(path.read_text(encoding="utf-8") for path in options.texts), chat=False
+    )
     rows = []
     for length in LENGTHS:
         text = pair.tokenizer.decode(tokens[:length])

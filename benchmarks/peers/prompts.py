@@ -55,7 +55,9 @@ def summaries(pair: edgespec.Pair, documents: Sequence[Path], limit: int) -> lis
     Raises:
         ValueError: the texts are too short.
     """
-    tokens = pair.encode("\n".join(path.read_text(encoding="utf-8") for path in documents), chat=False)
+    tokens = pair.encode(
+        "\n".join(path.read_text(encoding="utf-8") for path in documents), chat=False
+    )
     if len(tokens) < max(LENGTHS) * WINDOWS:
         raise ValueError(f"{max(LENGTHS) * WINDOWS} tokens are needed, there are {len(tokens)}")
     parts = [

@@ -158,7 +158,10 @@ def test_a_long_context_is_generated_from_its_end(model, chat):
     context = "word " * 60
     options = {"until": [], "max_gen_toks": 8, "do_sample": False}
     (text,) = model.generate_until(asked((context, options)))
-    assert text == chat.generate(chat.encode(context, False)[-40:], max_new_tokens=8, temperature=0.0).text
+    assert (
+        text
+        == chat.generate(chat.encode(context, False)[-40:], max_new_tokens=8, temperature=0.0).text
+    )
 
 
 def test_an_encoder_decoder_reads_its_context_and_scores_what_follows(example, pair):

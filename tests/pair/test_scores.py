@@ -70,7 +70,9 @@ def test_the_text_of_an_encoder_decoder_comes_after_its_prompt(pair):
 @pytest.mark.parametrize("draft", [False, "model"])
 def test_a_prompt_is_scored_before_its_text_and_changes_nothing(chat, draft):
     plain = chat.generate("once", chat=False, max_new_tokens=12, draft=draft, **DRAWN)
-    scored = chat.generate("once", chat=False, max_new_tokens=12, draft=draft, score_prompt=True, **DRAWN)
+    scored = chat.generate(
+        "once", chat=False, max_new_tokens=12, draft=draft, score_prompt=True, **DRAWN
+    )
     assert scored.token_ids == plain.token_ids
     assert scored.prompt_scores == chat.score("once")
     assert plain.prompt_scores is None

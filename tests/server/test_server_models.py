@@ -116,7 +116,9 @@ def test_the_command_serves_several_pairs_at_once(chat_folder, tiny_folder, pair
 
         with ThreadPoolExecutor(6) as pool:
             texts = list(pool.map(text, [*named.values()] * 3))
-        expected = [pair.generate("once", chat=False, max_new_tokens=8).text for pair in pairs.values()]
+        expected = [
+            pair.generate("once", chat=False, max_new_tokens=8).text for pair in pairs.values()
+        ]
         assert texts == expected * 3
         for name in named.values():
             assert metrics(port, name)["edgespec_texts_total"] == 3

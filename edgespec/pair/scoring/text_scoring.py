@@ -19,7 +19,11 @@ __all__ = ["scored_text"]
 
 
 def scored_text(
-    engine: TextEngine, text: str | Sequence[int], prompt: PromptInput | None, chat: bool | None, top: int
+    engine: TextEngine,
+    text: str | Sequence[int],
+    prompt: PromptInput | None,
+    chat: bool | None,
+    top: int,
 ) -> TextScores:
     """See `Pair.score`."""
     check_top_logprobs(top)

@@ -39,11 +39,6 @@ export class PromptEncoder {
     readonly manifest: Pick<Manifest, "chat" | "files">,
   ) {}
 
-  /** Also of a model whose template only Jinja can write. */
-  get #chats(): boolean {
-    return this.manifest.chat !== null || "chat_template.json" in this.manifest.files;
-  }
-
   /**
    * @param chat put the chat format around a text; by default if the model has one. Messages always have it, token
    *   ids never.
@@ -53,7 +48,8 @@ export class PromptEncoder {
   encode(given: PromptInput, chat?: boolean, options: TemplateOptions = {}): Prompt {
     if (typeof given === "string") {
       checkText(given, "the prompt");
-      if (!(chat ?? this.#chats))
+      // A model whose template only Jinja can write is refused below, not continued in silence.
+      if (!(chat ?? (this.manifest.chat || "chat_template.json" in this.manifest.files)))
         return { tokens: this.codec.encode(given, true), assistantSpans: null, isContinued: true };
       return {
         tokens: this.#conversation([{ role: "user", content: given }], options).tokens,
@@ -73,7 +69,7 @@ export class PromptEncoder {
   #conversation(messages: readonly Message[], options: TemplateOptions): Prompt {
     const format = this.manifest.chat;
     if (format === null) {
-      throw new UsageError("this model has no chat format here; give it a plain text (no messages, chat: false)");
+      throw new UsageError("this model has no chat format; give a text and chat: false");
     }
     const chat = chatText(withOptions(format, options), messages);
     const { tokens, spans } = this.#encodeChat(chat);
