@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact.speech_format import SpeechFormat
+from edgespec.audio.resampling import resampled
 from edgespec.audio.sound import ArraySound, Sound
 from edgespec.audio.sound_file import open_sound
 from edgespec.core.decode import Round, decoded
@@ -22,12 +25,17 @@ from edgespec.core.stats import counted
 from edgespec.costs.controller import Controller
 from edgespec.errors import UsageError, shortened
 from edgespec.pair.drafting import DraftChoice, Drafting, loop_of
+from edgespec.pair.opening.runtime import open_voice_model
 from edgespec.pair.parts import PairParts
 from edgespec.pair.window_drafting import WindowDrafting
 from edgespec.speech.speech_model import SpeechModel
 from edgespec.speech.speech_options import CheckedOptions, SpeechOptions, checked_options
 from edgespec.speech.transcribing import TextStart, Transcriber
 from edgespec.speech.transcript import Segment, Transcript
+from edgespec.speech.voices import SpokenSound, VoiceOptions, spoken_ranges
+
+if TYPE_CHECKING:
+    from edgespec.pair.opening.runtime import VoiceModel
 
 __all__ = ["SoundInput", "SpeechEngine", "TranscriptStream", "TranscriptionOptions"]
 
@@ -40,6 +48,7 @@ class DecodingOptions(TypedDict, total=False):
     seed: int
     gamma: int | str | None
     draft: bool | str
+    voices: bool | VoiceOptions
 
 
 DECODING = tuple(DecodingOptions.__annotations__)
@@ -105,6 +114,7 @@ class SpeechEngine:
         """The transcript of a sound as it grows; see `edgespec.Pair.stream_transcript`."""
         given = cast("dict[str, Any]", dict(options))
         decoding = {name: given.pop(name) for name in DECODING if name in given}
+        voices = _voices(decoding.pop("voices", False))
         checked = checked_options(self.speech, **given)
         result = Transcript()
         rounds = _WindowRounds(self, checked, result, **decoding)
@@ -123,7 +133,10 @@ class SpeechEngine:
 
         def segments() -> Iterator[Segment]:
             with self.parts.occupied():
-                for segment in transcriber.segments(opened, checked, before, result):
+                read = transcriber.segments
+                if voices is not None:
+                    read = partial(spoken_segments, transcriber, voices, self.voice_model)
+                for segment in read(opened, checked, before, result):
                     result.segments.append(segment)
                     yield segment
 
@@ -135,6 +148,11 @@ class SpeechEngine:
             return []
         encoding = self.parts.tokenizer.encode(f" {prompt.strip()}", add_special_tokens=False)
         return [token for token in encoding.ids if token < self.speech.end]
+
+    @cached_property
+    def voice_model(self) -> VoiceModel:
+        """Says where somebody speaks; opened when it is first asked for."""
+        return open_voice_model()
 
     def _decoded(self, tokens: Sequence[int]) -> str:
         return str(self.parts.tokenizer.decode(list(tokens), skip_special_tokens=True))
@@ -219,6 +237,36 @@ class _WindowRounds:
             last_tokens=self._last_tokens,
             draft=start.draft if start else None,
         )
+
+
+def spoken_segments(
+    transcriber: Transcriber,
+    voices: VoiceOptions,
+    model: VoiceModel,
+    sound: Sound,
+    options: CheckedOptions,
+    before: Sequence[int],
+    result: Transcript,
+) -> Iterator[Segment]:
+    """The segments of the parts of a sound in which somebody speaks."""
+    whole = resampled(sound)
+    ranges = spoken_ranges(model.probabilities(whole), whole.length, voices)
+    spoken = SpokenSound(whole, ranges)
+    if ranges:
+        for segment in transcriber.segments(spoken, options, before, result):
+            _, result.seconds = spoken.original(0, result.seconds)
+            start, end = spoken.original(segment.start, segment.end, voices.padding)
+            yield replace(segment, start=start, end=end)
+    result.seconds = result.duration
+
+
+def _voices(given: object) -> VoiceOptions | None:
+    """What counts as a voice, if only voices are to be transcribed."""
+    if isinstance(given, VoiceOptions):
+        return given
+    if not isinstance(given, bool):
+        raise UsageError(f"voices is {shortened(given)}; give True, False, or VoiceOptions(…)")
+    return VoiceOptions() if given else None
 
 
 def _opened(sound: object) -> Sound:

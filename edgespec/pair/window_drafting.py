@@ -9,15 +9,17 @@ from __future__ import annotations
 
 __all__ = ["WindowDrafting"]
 
-AGAIN = 16  # windows after which the other way is tried again
+AGAIN = 16  # windows after which the other way is tried again, if it was nearly as fast
+NEAR = 1.3  # times as slow
 KEPT = 0.8  # of what was measured, with each further window of that way
 
 
 class WindowDrafting:
     """Chooses by the seconds that a token took, with and without the draft model.
 
-    The first window is decoded without it, the second with it, the others as was faster; each
-    `AGAIN` windows the other way is tried again. No text depends on it.
+    The first window is decoded without it, the second with it, the others as was faster. Where the
+    two are near, the other way is tried again each `AGAIN` windows; where one way grows slow, as
+    when another program starts, they come near. No text depends on it.
     """
 
     def __init__(self) -> None:
@@ -30,8 +32,9 @@ class WindowDrafting:
         for drafted in (False, True):
             if not self._tokens[drafted]:
                 return drafted
-        faster = self._seconds_per_token(True) < self._seconds_per_token(False)
-        return faster != (self._windows % AGAIN == AGAIN - 1)
+        gain = self._seconds_per_token(False) / self._seconds_per_token(True)
+        tried_again = 1 / NEAR < gain < NEAR and self._windows % AGAIN == AGAIN - 1
+        return (gain > 1) != tried_again
 
     def count(self, drafted: bool, seconds: float, tokens: int) -> None:
         """Adds a window's time, the draft's encoder included and the target's not."""

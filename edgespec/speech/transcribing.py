@@ -105,9 +105,13 @@ class Transcriber:
         start = self._emitted = 0
         while start < spectrogram.frames:
             frames = min(speech.frames, spectrogram.frames - start)
-            language, silence = self._hear(
-                spectrogram.window(start, speech.frames), options, result
-            )
+            window = spectrogram.window(start, speech.frames)
+            if window[:, :frames].max() == window[:, :frames].min():
+                # Nothing is above the floor, and models would invent something, such as "you".
+                start += frames
+                result.seconds = start / FRAMES_PER_SECOND
+                continue
+            language, silence = self._hear(window, options, result)
             text = self._believed(options, language, said, silence)
             result.seconds = (start + frames) / FRAMES_PER_SECOND
             if is_silent(text, options):

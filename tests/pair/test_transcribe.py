@@ -15,6 +15,7 @@ import pytest
 
 import edgespec
 from command import run
+from edgespec.audio.sound import ArraySound
 from edgespec.core import scoring
 from edgespec.core.distribution import one_hot
 from edgespec.core.draft import Proposal
@@ -22,6 +23,7 @@ from edgespec.costs.controller import Fixed
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.speech_engine import _WindowRounds
 from edgespec.speech.transcribing import Transcriber
+from edgespec.speech.voices import SpokenSound, VoiceOptions, spoken_ranges
 from edgespec_export.export_pair import export_pair
 from whisper_checkpoints import write_whisper
 
@@ -228,6 +230,42 @@ def test_silent_windows_have_no_text(hearing, monkeypatch):
     probable = hearing.transcribe(sound, no_speech=0.0, min_logprob=-9, **GREEDY)
     assert probable.segments == alone
     assert not hearing.transcribe(sound, no_speech=0.0, min_logprob=None, **GREEDY).segments
+
+
+def test_with_voices_only_their_parts_are_transcribed_at_their_times(hearing, monkeypatch):
+    """Where somebody speaks is scripted."""
+    pause = np.zeros(3 * 16000, np.float32)
+    sound = np.concatenate([pause, SOUNDS[1], pause, SOUNDS[2], pause])
+    first = (3 * 16000, 3 * 16000 + len(SOUNDS[1]))
+    second = (first[1] + 3 * 16000, first[1] + 3 * 16000 + len(SOUNDS[2]))
+    spoken = [
+        any(start <= at < end for start, end in (first, second)) for at in range(0, len(sound), 512)
+    ]
+
+    class Scripted:
+        def probabilities(self, sound):
+            return map(float, spoken)
+
+    engine = hearing.speech_engine
+    monkeypatch.setitem(engine.__dict__, "voice_model", Scripted())
+    voices = VoiceOptions(padding=0)
+    found = hearing.transcribe(sound, voices=voices, **GREEDY)
+    ranges = spoken_ranges(map(float, spoken), len(sound), voices)
+    alone = np.concatenate([sound[start:end] for start, end in ranges])
+    expected = hearing.transcribe(alone, **GREEDY)
+    assert found.text == expected.text
+    assert found.token_ids == expected.token_ids
+    assert found.seconds == found.duration == pytest.approx(len(sound) / 16000)
+    parts = SpokenSound(ArraySound(sound), ranges)
+    assert [(s.start, s.end) for s in found.segments] == [
+        (parts.original(s.start, s.end)) for s in expected.segments
+    ]
+    assert found.segments[0].start >= 3
+    spoken[:] = [False] * len(spoken)
+    silent = hearing.transcribe(sound, voices=voices)
+    assert (silent.segments, silent.language, silent.seconds) == ([], None, silent.duration)
+    with pytest.raises(UsageError, match="voices is 'yes'"):
+        hearing.transcribe(sound, voices="yes")
 
 
 class Knowing:

@@ -23,7 +23,7 @@ from edgespec.speech.window_text import WindowText, compression, is_silent, need
 from tiny_speech import SIZE, SPEECH
 
 TWO = dataclasses.replace(SPEECH, languages={"en": 14, "de": 11})
-WINDOW = 2 * 16000  # samples
+NOISE = np.random.default_rng(0).normal(0, 0.1, 10 * 16000).astype(np.float32)
 A, B = 1, 2  # tokens that are text
 
 
@@ -119,7 +119,7 @@ class Windows:
             row[token], row[9] = logprob, np.log1p(-np.exp(logprob) + 1e-12)
             yield Round([token], 0, 0, 0, row[None])
 
-    def transcribed(self, seconds, before=(), **options):
+    def transcribed(self, seconds, before=(), sound=None, **options):
         transcriber = Transcriber(
             self,
             None,
@@ -131,9 +131,9 @@ class Windows:
         )
         checked = checked_options(TWO, timestamps=False, **options)
         result = Transcript()
-        noise = np.random.default_rng(0).normal(0, 0.1, int(seconds * 16000))
-        sound = ArraySound(noise.astype(np.float32))
-        result.segments.extend(transcriber.segments(sound, checked, before, result))
+        samples = NOISE[: int(seconds * 16000)] if sound is None else sound
+        segments = transcriber.segments(ArraySound(samples), checked, before, result)
+        result.segments.extend(segments)
         return result
 
 
@@ -164,6 +164,17 @@ def test_silence_gives_nothing_and_is_decoded_once():
     found = windows.transcribed(4)
     assert [segment.text for segment in found.segments] == ["ab"]  # a probable text is believed
     assert len(windows.starts) == 2
+
+
+def test_a_window_in_which_nothing_sounds_is_not_decoded():
+    windows = Windows([(0, "en")], [{0.0: GOOD}])
+    silence = np.zeros(2 * 32000, np.float32)
+    sound = np.concatenate([silence, silence[:1600], NOISE[:30000]])
+    found = windows.transcribed(2, sound=sound)
+    assert [(s.start, s.text) for s in found.segments] == [(4.0, "ab")]
+    assert len(windows.starts) == 1
+    silent = Windows([], []).transcribed(2, sound=silence)
+    assert (silent.segments, silent.seconds, silent.language) == ([], 4.0, None)
 
 
 def test_the_language_is_that_of_the_first_window_with_speech():

@@ -40,6 +40,27 @@ OUTPUT = together(
         "extension. Default: standard output.",
     ),
 )
+VOICES = together(
+    click.option(
+        "--vad",
+        is_flag=True,
+        help="Transcribe only the parts in which somebody speaks; needs the package silero-vad.",
+    ),
+    click.option(
+        "--vad-threshold",
+        type=click.FloatRange(0, 1),
+        default=0.5,
+        show_default=True,
+        help="Probability from which on somebody speaks.",
+    ),
+    click.option(
+        "--vad-min-silence",
+        type=click.FloatRange(0, 60),
+        default=2.0,
+        show_default=True,
+        help="Seconds of silence that end such a part.",
+    ),
+)
 BELIEVED = together(
     click.option(
         "--no-fallback",
@@ -87,6 +108,7 @@ BELIEVED = together(
     "--use-previous", is_flag=True, help="Each window continues the text of those before it."
 )
 @click.option("--prompt", help="Text as if it had been said before: names, spelling.")
+@VOICES
 @BELIEVED
 @TEMPERATURE
 @click.option("--seed", type=int, callback=check_seed, help="Of what is drawn; default: 0.")
@@ -102,6 +124,9 @@ def transcribe(
     no_fallback: bool,
     temperature: float,
     seed: int | None,
+    vad: bool,
+    vad_threshold: float,
+    vad_min_silence: float,
     draft: str | None,
     no_draft: bool,
     stats: bool,
@@ -117,6 +142,7 @@ def transcribe(
     target's own: it is the same text as with --no-draft.
     """
     from edgespec.speech.speech_options import TEMPERATURES
+    from edgespec.speech.voices import VoiceOptions
 
     higher = () if no_fallback else (value for value in TEMPERATURES if value > temperature)
     options |= {
@@ -125,6 +151,7 @@ def transcribe(
         "timestamps": not no_timestamps,
         "temperature": (temperature, *higher),
         "seed": seed or 0,
+        "voices": vad and VoiceOptions(vad_threshold, vad_min_silence),
     }
     output_format = "txt" if output_format == "text" else output_format
     transcripts = output_files(output, files, output_format)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edgespec_runtimes.machine import Machine
     from edgespec_runtimes.ort.ort_model import ModelOptions
     from edgespec_runtimes.ort.ort_model import OrtModel as OrtModel
+    from edgespec_runtimes.ort.voice_model import VoiceModel as VoiceModel
 
 __all__ = [
     "all_providers",
@@ -25,6 +26,7 @@ __all__ = [
     "machine_of",
     "measure_row_invariance",
     "open_model",
+    "open_voice_model",
     "provider_name",
 ]
 
@@ -99,6 +101,13 @@ def all_providers() -> tuple[list[ProviderInfo], list[str]]:
     from edgespec_runtimes.ort.providers import all_providers, unusable_plugins
 
     return [provider.info for provider in all_providers()], unusable_plugins()
+
+
+def open_voice_model() -> VoiceModel:
+    """A model that says where somebody speaks; see `edgespec_runtimes.ort.voice_model`."""
+    from edgespec_runtimes.ort.voice_model import VoiceModel
+
+    return VoiceModel()
 
 
 def hear_sample(folder: Path, exported: Exported, variant: str, model: Model) -> None:
