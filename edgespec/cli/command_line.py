@@ -1,14 +1,48 @@
-"""A group of commands whose errors are one line."""
+"""A group of commands whose errors are one line, and whose files are read when they are used."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
 from typing import Any
 
 import click
 
 from edgespec.cli.cli_errors import check_decodable, cli_errors
 
-__all__ = ["CommandLine"]
+__all__ = ["CommandLine", "CommandsByName"]
+
+
+class CommandsByName(MutableMapping[str, click.Command]):
+    """Commands that are imported when they are asked for: `edgespec list` needs none of the others.
+
+    Args:
+        places: of each command by name, "module:attribute".
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = dict(places)
+        self._read: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._read:
+            module, _, attribute = self._places[name].partition(":")
+            self._read[name] = getattr(import_module(module), attribute)
+        return self._read[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._places.setdefault(name, "")
+        self._read[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._read.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 class CommandLine(click.Group):

@@ -7,42 +7,33 @@ import os
 import click
 
 from edgespec import __version__
-from edgespec.cli.command_line import CommandLine
-from edgespec.cli.commands.batch_command import batch
-from edgespec.cli.commands.bench_command import bench
-from edgespec.cli.commands.chat_command import chat
-from edgespec.cli.commands.compare_command import compare
-from edgespec.cli.commands.distill_command import distill
-from edgespec.cli.commands.export_command import export
-from edgespec.cli.commands.forget_command import forget
-from edgespec.cli.commands.generate_command import generate
-from edgespec.cli.commands.inspect_command import inspect
-from edgespec.cli.commands.providers_command import providers
-from edgespec.cli.commands.serve_command import serve
-from edgespec.cli.commands.transcribe_command import transcribe
-from edgespec.cli.commands.tune_command import tune
+from edgespec.cli.command_line import CommandLine, CommandsByName
 from edgespec.cli.logging_lines import logging_lines
 
 __all__ = ["main"]
 
-COMMANDS = (
-    batch,
-    bench,
-    chat,
-    compare,
-    distill,
-    export,
-    forget,
-    generate,
-    inspect,
-    providers,
-    serve,
-    transcribe,
-    tune,
+COMMANDS = CommandsByName(
+    {
+        **{
+            name: f"edgespec.cli.commands.{name}_command:{name}"
+            for name in (
+                *("batch", "bench", "chat", "compare", "distill", "export", "forget", "generate"),
+                *("inspect", "providers", "serve", "transcribe", "tune"),
+            )
+        },
+        "list": "edgespec.cli.models.list_command:list_models",
+        "show": "edgespec.cli.models.list_command:show",
+        "rm": "edgespec.cli.models.remove_command:rm",
+        "prune": "edgespec.cli.models.remove_command:prune",
+    }
 )
 
 
-@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandLine,
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="edgespec")
 @click.pass_context
 def main(context: click.Context) -> None:
@@ -57,7 +48,3 @@ def main(context: click.Context) -> None:
     context.with_resource(logging_lines())
     if os.environ.get("NO_COLOR"):
         context.color = False
-
-
-for command in COMMANDS:
-    main.add_command(command)

@@ -10,19 +10,15 @@ from pathlib import Path
 
 from edgespec import __version__
 from edgespec.artifact.hosts import NPU
+from edgespec.artifact.kept.kept_pairs import bytes_of, older_line, size
+from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.artifact.manifest import MANIFEST
-from edgespec.device.home import home
 from edgespec.library.exporting import ExportRequest, export_request, run_export
 
 __all__ = ["cached_folder", "describe_draft", "name_for_commands", "pair_folder", "pairs_home"]
 
 
 logger = logging.getLogger("edgespec")
-
-
-def pairs_home() -> Path:
-    """$EDGESPEC_HOME/pairs; else $XDG_CACHE_HOME/edgespec/pairs; else ~/.cache/edgespec/pairs."""
-    return home() / "pairs"
 
 
 def pair_folder(name: str, target_format: str | None = None) -> Path:
@@ -49,6 +45,9 @@ def pair_folder(name: str, target_format: str | None = None) -> Path:
         logger.info("%s: used for the first time, exporting to %s", name, folder)
         logger.info(describe_draft(request))
         run_export(request, folder)
+        logger.info("%s: ready, %s", folder, size(bytes_of(folder)))
+        if line := older_line(folder):
+            logger.info(line)
     return folder
 
 

@@ -16,6 +16,7 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_llama
 from command import EDGESPEC, run
+from edgespec.artifact.kept.kept_pairs import bytes_of, size
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli.main import main
 from edgespec.device.kernels import installed_kernels, missing_kernels
@@ -52,7 +53,7 @@ def test_export_generate_inspect(tiny_checkpoints, tmp_path):
         f"target: {tiny_checkpoints[0]}",
         f"draft: {tiny_checkpoints[1]}",
         f"target fp32: row-invariant, calls of {least} to 17 positions",
-        f"{folder}: ready; try: edgespec generate {folder} PROMPT",
+        f"{folder}: ready, {size(bytes_of(folder))}; try: edgespec generate {folder} PROMPT",
     ]
     assert run("generate", folder, "abc").stdout
     described = run("inspect", folder).stdout

@@ -118,6 +118,7 @@ def export(
     flan-t5-large. Without DRAFT a catalogue proposes one for well-known targets; for others the
     pair drafts by prompt lookup.
     """
+    from edgespec.artifact.kept.kept_pairs import bytes_of, older_line, size
     from edgespec.artifact.manifest import read_manifest
     from edgespec.library.exporting import export_request, run_export
     from edgespec.library.pair_cache import cached_folder, describe_draft, name_for_commands
@@ -145,4 +146,6 @@ def export(
     )
     name = folder if output else name_for_commands(request, folder)
     use = "transcribe {} FILE" if read_manifest(folder).target.is_speech else "generate {} PROMPT"
-    say(f"{folder}: ready; try: edgespec {use.format(name)}")
+    say(f"{folder}: ready, {size(bytes_of(folder))}; try: edgespec {use.format(name)}")
+    if line := older_line(folder):
+        say(line)

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from edgespec.artifact.graph_io import MAX_ROWS
+from edgespec.artifact.kept.used_mark import mark_used
 from edgespec.artifact.manifest import TOKENIZER, Manifest, Variant, read_manifest
 from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.artifact.speech_format import read_speech_format
 from edgespec.chat.chat_template import read_chat_template
 from edgespec.costs.cost_model import Costs, estimated_costs
-from edgespec.device.device import variant_title
+from edgespec.device.device import CPU, variant_title
 from edgespec.device.kernels import kernels_for
 from edgespec.drafters.corpus import read_corpus
 from edgespec.drafters.registry import available
@@ -96,6 +97,7 @@ def load(
     capacity = default_capacity(manifest) if capacity is None else capacity
     invariance = invariance_of(folder, manifest, setup.target_format, setup.device, capacity)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
+    _mark_used(folder, manifest, setup, invariance)
     parts = PairParts(
         manifest,
         tokenizer,
@@ -114,6 +116,15 @@ def load(
         template=read_chat_template(folder, manifest.files),
     )
     return _pair(folder, parts)
+
+
+def _mark_used(
+    folder: Path, manifest: Manifest, setup: ResolvedSetup, invariance: RowInvariance | None
+) -> None:
+    """For `edgespec list`, which says of the default target whether it is exact here."""
+    is_default = setup.target_format == next(iter(manifest.target.variants))
+    tested = invariance if is_default and setup.device.provider == CPU else None
+    mark_used(folder, tested and tested.is_row_invariant)
 
 
 def _shares_calls(

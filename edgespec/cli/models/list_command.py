@@ -1,0 +1,171 @@
+"""`edgespec list` and `edgespec show`: the exported models that are kept, and what there is."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from edgespec import __version__
+from edgespec.artifact.kept.kept_pairs import (
+    MANIFEST,
+    KeptPair,
+    as_json,
+    bytes_of,
+    find_kept,
+    kept_pairs,
+    read_kept,
+    size,
+)
+from edgespec.artifact.kept.used_mark import pairs_home
+
+__all__ = ["list_models", "show"]
+
+HOUR, DAY = 3600, 86_400
+EXACT = {True: "yes", False: "no", None: "not tested"}
+JSON = click.option("--json", "as_json_", is_flag=True, help="Print one JSON object.")
+
+
+@click.command("list", short_help="List the models that are kept, or can be had.")
+@click.option(
+    "--available", is_flag=True, help="Those that have a short name, with size and licence."
+)
+@JSON
+def list_models(available: bool, as_json_: bool) -> None:
+    """List the exported models that are kept in the cache (EDGESPEC_HOME): their formats, size and
+    last use, whether they are exact on this machine, tuned, and by which version they were made."""
+    if available:
+        _list_available(as_json_)
+        return
+    pairs = kept_pairs()
+    if as_json_:
+        found = {"folder": str(pairs_home()), "models": [as_json(pair) for pair in pairs]}
+        click.echo(json.dumps(found))
+        return
+    if not pairs:
+        click.echo(f"no model is kept in {pairs_home()}; edgespec list --available", err=True)
+        return
+    rows = [("NAME", "FORMATS", "SIZE", "LAST USED", "EXACT HERE", "TUNED", "VERSION")]
+    rows += [_row(pair) for pair in pairs]
+    click.echo(_table(rows))
+    _say_older(pairs)
+
+
+def _row(pair: KeptPair) -> tuple[str, ...]:
+    return (
+        pair.name,
+        "+".join(pair.formats),
+        size(pair.bytes),
+        _ago(pair.last_used),
+        EXACT[pair.exact],
+        "yes" if pair.tuned else "no",
+        pair.version + (" (older)" if pair.is_older else ""),
+    )
+
+
+def _say_older(pairs: Sequence[KeptPair]) -> None:
+    older = [pair for pair in pairs if pair.is_older]
+    if older:
+        room = size(sum(pair.bytes for pair in older))
+        are = "1 is" if len(older) == 1 else f"{len(older)} are"
+        click.echo(
+            f"{are} of another version: edgespec {__version__} exports such a model again when it "
+            f"is used by its name; edgespec prune removes the old ({room})",
+            err=True,
+        )
+
+
+def _list_available(as_json_: bool) -> None:
+    from edgespec.errors import needs_extra
+
+    with needs_extra("export"):
+        from edgespec_export.available import available_models
+
+    models = available_models()
+    if as_json_:
+        click.echo(json.dumps({"models": [vars(model) for model in models]}))
+        return
+    rows = [("NAME", "MODEL", "DOWNLOAD", "EXPORT", "MEMORY", "DRAFT", "LICENCE")]
+    rows += [
+        (
+            model.name,
+            model.repository,
+            size(model.download_bytes),
+            size(model.export_bytes),
+            size(model.memory_bytes),
+            model.draft or "prompt lookup",
+            model.licence,
+        )
+        for model in models
+    ]
+    click.echo(_table(rows))
+    click.echo("sizes are about, with the draft, in int8; try: edgespec chat NAME", err=True)
+
+
+@click.command(short_help="Show one exported model.")
+@click.argument("name")
+@JSON
+def show(name: str, as_json_: bool) -> None:
+    """Show an exported model: NAME is a folder, a name of `edgespec list`, its beginning, or its
+    model's. What its graphs are is shown by `edgespec inspect`."""
+    folder = Path(name)
+    pair = read_kept(folder.absolute()) if (folder / MANIFEST).is_file() else find_kept(name)
+    parts = {
+        path.name: bytes_of(path)
+        for path in sorted(Path(pair.path).iterdir())
+        if not path.name.startswith(".")
+    }
+    if as_json_:
+        click.echo(json.dumps({**as_json(pair), "parts": parts}))
+        return
+    click.echo(
+        _table(
+            [
+                ("name", pair.name),
+                ("folder", pair.path),
+                ("target", f"{pair.model} ({', '.join(pair.formats)})"),
+                ("draft", _draft(pair)),
+                ("size", f"{size(pair.bytes)}: {_parts(parts)}"),
+                ("chats", "yes" if pair.chats else "no"),
+                ("last used", _ago(pair.last_used)),
+                ("exact here", EXACT[pair.exact]),
+                ("tuned", "yes" if pair.tuned else "no; edgespec tune NAME"),
+                ("made by", f"edgespec {pair.version}, format {pair.format_version}"),
+            ]
+        )
+    )
+    _say_older([pair])
+
+
+def _draft(pair: KeptPair) -> str:
+    if pair.draft is None:
+        return "none; prompt lookup drafts"
+    return f"{pair.draft} ({', '.join(pair.draft_formats)})"
+
+
+def _parts(parts: dict[str, int]) -> str:
+    """The largest ones."""
+    largest = sorted(parts.items(), key=lambda part: -part[1])[:4]
+    return ", ".join(f"{name} {size(count)}" for name, count in largest)
+
+
+def _ago(seconds: float) -> str:
+    """A time for people."""
+    passed = max(0.0, time.time() - seconds)
+    if passed < HOUR:
+        return f"{passed / 60:.0f} min ago"
+    if passed < DAY:
+        return f"{passed / HOUR:.0f} h ago"
+    days = round(passed / DAY)
+    return f"{days} day{'' if days == 1 else 's'} ago"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
