@@ -19,9 +19,9 @@ from edgespec.artifact.kept import used_mark
 from edgespec.artifact.kept.kept_pairs import bytes_of, find_kept, kept_pairs, older_line, size
 from edgespec.artifact.manifest import FORMAT_VERSION, MANIFEST, manifest_digest
 from edgespec.errors import EdgespecError
-from edgespec_export.available import available_models
 from edgespec_export.catalogue import proposed_draft
 from edgespec_export.checkpoint.sources import ALIASES
+from edgespec_export.known.available import available_models
 
 NEW, OLD = "target--draft--01234567", "target--draft--89abcdef"
 

@@ -82,7 +82,7 @@ def _list_available(as_json_: bool) -> None:
     from edgespec.errors import needs_extra
 
     with needs_extra("export"):
-        from edgespec_export.available import available_models
+        from edgespec_export.known.available import available_models
 
     models = available_models()
     if as_json_:
