@@ -16,10 +16,10 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_llama
 from command import EDGESPEC, run
-from edgespec.artifact.kept.kept_pairs import bytes_of, size
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli.main import main
 from edgespec.device.kernels import installed_kernels, missing_kernels
+from edgespec.library.kept_pairs import bytes_of, size
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 from make_help import HELP, REGENERATE, help_text

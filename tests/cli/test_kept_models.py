@@ -16,9 +16,9 @@ import pytest
 import edgespec
 from command import run
 from edgespec.artifact.kept import used_mark
-from edgespec.artifact.kept.kept_pairs import bytes_of, find_kept, kept_pairs, older_line, size
 from edgespec.artifact.manifest import FORMAT_VERSION, MANIFEST, manifest_digest
 from edgespec.errors import EdgespecError
+from edgespec.library.kept_pairs import bytes_of, find_kept, kept_pairs, older_line, size
 from edgespec_export.catalogue import proposed_draft
 from edgespec_export.checkpoint.sources import ALIASES
 from edgespec_export.known.available import available_models

@@ -1,1 +1,1 @@
-"""The exported folders that are kept for a user, without loading any of them."""
+"""What is noted of exported folders that are kept, without loading any of them."""

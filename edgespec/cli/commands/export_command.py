@@ -118,9 +118,9 @@ def export(
     flan-t5-large. Without DRAFT a catalogue proposes one for well-known targets; for others the
     pair drafts by prompt lookup.
     """
-    from edgespec.artifact.kept.kept_pairs import bytes_of, older_line, size
     from edgespec.artifact.manifest import read_manifest
     from edgespec.library.exporting import export_request, run_export
+    from edgespec.library.kept_pairs import bytes_of, older_line, size
     from edgespec.library.pair_cache import cached_folder, describe_draft, name_for_commands
 
     if draft is not None and no_draft:

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from edgespec import __version__
-from edgespec.artifact.kept.kept_pairs import (
+from edgespec.artifact.kept.used_mark import pairs_home
+from edgespec.library.kept_pairs import (
     MANIFEST,
     KeptPair,
     as_json,
@@ -20,7 +21,6 @@ from edgespec.artifact.kept.kept_pairs import (
     read_kept,
     size,
 )
-from edgespec.artifact.kept.used_mark import pairs_home
 
 __all__ = ["list_models", "show"]
 

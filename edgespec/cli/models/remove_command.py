@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from edgespec.artifact.kept.kept_pairs import bytes_of, find_kept, kept_pairs, size
 from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.library.kept_pairs import bytes_of, find_kept, kept_pairs, size
 
 __all__ = ["prune", "rm"]
 
