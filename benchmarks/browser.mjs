@@ -72,14 +72,15 @@ async function measured(browser, url, name, runs) {
     firstTokens.push(load + (await firstTokenS(page, PROMPTS[name][0])));
   }
   const speeds = { plain: [], drafted: [] };
-  await page.getByLabel("compare with plain decoding").check();
   for (let run = 0; run < runs; run++) {
     for (const prompt of PROMPTS[name]) {
-      await page.locator("#prompt").fill(prompt);
-      await page.locator("#send").click();
-      await page.locator("#status").filter({ hasText: "both texts are the same" }).waitFor();
-      for (const way of Object.keys(speeds))
-        speeds[way].push(Number(await page.locator(`#${way} td`).nth(1).innerText()));
+      await page.locator("#new-chat").click();
+      await firstTokenS(page, prompt);
+      const answer = page.locator(".answer").last();
+      speeds.drafted.push(speedIn(await answer.locator(".figures").innerText()));
+      await answer.getByRole("button", { name: "Compare" }).click();
+      await page.locator("#status").filter({ hasText: "Compared." }).waitFor();
+      speeds.plain.push(speedIn(await answer.getByText("Plain decoding wrote the same").innerText()));
     }
   }
   const memory = await page.evaluate(async () => (await performance.measureUserAgentSpecificMemory()).bytes);
@@ -97,8 +98,9 @@ async function measured(browser, url, name, runs) {
 
 async function loaded(page, url, name) {
   await page.goto(url);
+  await page.getByText("Open another pair").click();
   await page.getByLabel("Address of an exported pair").fill(`pairs/${name}`);
-  await page.getByRole("button", { name: "Load" }).click();
+  await page.getByRole("button", { name: "Open", exact: true }).click();
   const status = page.locator("#status").filter({ hasText: "Loaded in" });
   await status.waitFor();
   return Number(/in ([\d.]+) s/.exec(await status.innerText())[1]);
@@ -110,11 +112,11 @@ async function firstTokenS(page, prompt) {
   const seconds = await page.evaluate(async () => {
     const shown = new Promise((resolve) => {
       const watch = new MutationObserver(() => {
-        if (!/\S/.test([...document.querySelectorAll("#texts .answer")].at(-1)?.textContent ?? "")) return;
+        if (!/\S/.test([...document.querySelectorAll(".answer .text")].at(-1)?.textContent ?? "")) return;
         watch.disconnect();
         resolve();
       });
-      watch.observe(document.querySelector("#texts"), { childList: true, subtree: true, characterData: true });
+      watch.observe(document.querySelector("#log"), { childList: true, subtree: true, characterData: true });
     });
     const began = performance.now();
     document.querySelector("#send").click();
@@ -123,6 +125,10 @@ async function firstTokenS(page, prompt) {
   });
   await page.locator("#status").filter({ hasText: /^Done/ }).waitFor();
   return seconds;
+}
+
+function speedIn(figures) {
+  return Number(/([\d.]+) tokens\/s/.exec(figures)[1]);
 }
 
 function bytesOf(folder) {

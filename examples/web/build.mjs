@@ -22,8 +22,9 @@ const scripts = {
   // The runtime's threads load its own files, not this page's bundle.
   conditions: ["onnxruntime-web-use-extern-wasm"],
 };
-await build({ ...scripts, entryPoints: ["src/app.js", "src/worker.js"], splitting: true });
-for (const file of ["index.html", "style.css"]) copyFileSync(join(HERE, "src", file), join(OUT, file));
+await build({ ...scripts, entryPoints: ["src/app.ts", "src/worker.ts"], splitting: true });
+for (const file of ["index.html", "icon.svg", "style.css", "chat.css"])
+  copyFileSync(join(HERE, "src", file), join(OUT, file));
 for (const file of ["ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"]) {
   copyFileSync(join(RUNTIME, file), join(OUT, "ort", file));
 }
@@ -32,7 +33,7 @@ const files = filesBelow(OUT);
 const version = createHash("sha256");
 for (const file of files) version.update(file).update(readFileSync(join(OUT, file)));
 const define = { FILES: JSON.stringify(["./", ...files]), VERSION: JSON.stringify(version.digest("hex").slice(0, 12)) };
-await build({ ...scripts, entryPoints: ["src/service-worker.js"], format: "iife", define });
+await build({ ...scripts, entryPoints: ["src/service-worker.ts"], format: "iife", define });
 console.log(
   `${OUT}: ${files.length} files, ${(files.reduce((sum, file) => sum + statSync(join(OUT, file)).size, 0) / 1e6).toFixed(1)} MB`,
 );

@@ -96,6 +96,11 @@ function checkedCapacity(capacity: number, ...models: readonly (Exported | null)
   );
 }
 
+/** Every file of a folder that opening it with these options reads, but its manifest. */
+export function filesToOpen(manifest: Manifest, options: LoadOptions = {}): Set<string> {
+  return filesOf(chosen(manifest, options));
+}
+
 /** Every file of the folder that the choice needs. */
 function filesOf({ manifest, target, draft }: Choice): Set<string> {
   const files = new Set([TOKENIZER]);

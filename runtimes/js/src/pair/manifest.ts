@@ -134,7 +134,7 @@ export interface Manifest {
  * @throws NotAPairError, FolderVersionError, DamagedError: it was changed, or names a path that leaves
  *   the folder.
  */
-export async function readManifest(folder: Folder, signal?: AbortSignal): Promise<Manifest> {
+export async function readManifest(folder: Pick<Folder, "name" | "read">, signal?: AbortSignal): Promise<Manifest> {
   const file = `${folder.name}/${MANIFEST}`;
   const text = new TextDecoder().decode(await manifestBytes(folder, signal));
   const data = parsed(text, file);
@@ -149,7 +149,7 @@ export async function readManifest(folder: Folder, signal?: AbortSignal): Promis
   return manifest;
 }
 
-async function manifestBytes(folder: Folder, signal?: AbortSignal): Promise<Uint8Array> {
+async function manifestBytes(folder: Pick<Folder, "name" | "read">, signal?: AbortSignal): Promise<Uint8Array> {
   try {
     return await folder.read(MANIFEST, signal);
   } catch (error) {

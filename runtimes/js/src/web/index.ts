@@ -2,8 +2,8 @@
 // milliseconds, in which a page would not answer.
 
 import type { Folder } from "../host.js";
-import { openPair } from "../pair/loading.js";
-import { MANIFEST } from "../pair/manifest.js";
+import { filesToOpen, openPair } from "../pair/loading.js";
+import { MANIFEST, readManifest } from "../pair/manifest.js";
 import type { FileRecord } from "../pair/records.js";
 import type { LoadOptions } from "../pair/options.js";
 import type { Pair } from "../pair/pair.js";
@@ -40,12 +40,19 @@ export async function load(
   return openPair(webHost(runtime, kept, folder), folder, options);
 }
 
-/** Whether every file of a pair is kept, so that it opens without a network. */
-export async function isKept(url: string | URL): Promise<boolean> {
+/** Whether a pair opens without a network: every file that `load` reads with these options is kept. */
+export async function isKept(url: string | URL, options: LoadOptions = {}): Promise<boolean> {
   const kept = await KeptFiles.open();
-  const files = await keptFilesOf(kept, url);
-  for (const file of files) if (!(await kept.has(file))) return false;
-  return files.length > 0;
+  const name = manifestName(absolute(url));
+  const content = await kept.get(name);
+  if (content === null) return false;
+  try {
+    const manifest = await readManifest({ name, read: () => Promise.resolve(content) });
+    const files = Array.from(filesToOpen(manifest, options), (file) => manifest.files[file]!);
+    return (await Promise.all(files.map((file) => kept.has(file)))).every((whole) => whole);
+  } catch {
+    return false; // it is no manifest, or not one of this version
+  }
 }
 
 /** Drops what is kept of a pair. */

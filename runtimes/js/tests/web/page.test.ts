@@ -1,22 +1,26 @@
-// Claim: examples/web loads pairs, translates, stops, chats, works offline after the first visit, is
-// usable by everyone axe-core can speak for, and takes no more memory with each text.
+// Claim: examples/web offers pairs, translates, chats, stops, continues and compares, works offline after
+// the first visit, is usable by everyone axe-core can speak for, and takes no more memory with each text.
 
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { after, before, describe, test } from "node:test";
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import { build } from "esbuild";
+import type { Browser, BrowserContext, Locator, Page } from "playwright-core";
 // @ts-expect-error: a script of the example, without types
 import { serve } from "../../../../../examples/web/serve.mjs";
 import { CHROMIUM, openChromium } from "./browsers.js";
 import { PAIRS } from "./site.js";
 import { EXPECTED } from "./texts.js";
 
-const PAGE = resolve("../../examples/web/dist");
+const EXAMPLE = resolve("../../examples/web");
+const PAGE = join(EXAMPLE, "dist");
 const PICTURES = join(PAIRS, "screenshots");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const FIRST = 120_000; // ms for a download, and for the measurement of a pair's first visit
+const [TRANSLATOR, CHAT] = ["English to German", "SmolLM2 135M"];
+const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 
 const missing =
   EXPECTED === null || !existsSync(PAGE)
@@ -33,7 +37,10 @@ describe("examples/web", { skip: missing }, () => {
     mkdirSync(PICTURES, { recursive: true });
     site = await serve({ "/": PAGE, "/pairs/": PAIRS });
     browser = await openChromium();
-    context = await browser.newContext();
+    context = await browser.newContext({
+      viewport: SIZES.desktop,
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
     page = await context.newPage();
     page.setDefaultTimeout(FIRST);
     await page.goto(site.url);
@@ -45,18 +52,31 @@ describe("examples/web", { skip: missing }, () => {
   });
 
   const status = (text: string | RegExp): Promise<void> => page.locator("#status").filter({ hasText: text }).waitFor();
-  const lastAnswer = (): Promise<string> => page.locator("#texts .answer").last().innerText();
+  const answer = (): Locator => page.locator(".answer").last();
+  const text = (): Locator => answer().locator(".text");
+  const button = (name: string): Locator => page.getByRole("button", { name, exact: true });
+  const words = async (): Promise<string> => (await text().innerText()).trim();
 
-  async function load(address: string): Promise<void> {
-    await page.getByLabel("Address of an exported pair").fill(address);
-    await page.getByRole("button", { name: "Load" }).click();
+  async function open(name: string): Promise<void> {
+    if (await button("Models").isVisible()) await button("Models").click();
+    await button(`Open ${name}`).click();
     await status("Loaded in");
   }
 
-  async function translate(text: string): Promise<void> {
-    await page.getByLabel("Text to translate").fill(text);
-    await page.getByRole("button", { name: "Translate" }).click();
+  async function send(prompt: string): Promise<void> {
+    await page.locator("#prompt").fill(prompt);
+    await button("Send").click();
+  }
+
+  async function translate(prompt: string): Promise<void> {
+    await send(prompt);
     await status(/^Done/);
+  }
+
+  async function compare(): Promise<void> {
+    await answer().getByRole("button", { name: "Compare" }).click();
+    await status("Compared.");
+    await answer().getByText("Plain decoding wrote the same").waitFor();
   }
 
   async function until(holds: () => boolean): Promise<void> {
@@ -66,8 +86,17 @@ describe("examples/web", { skip: missing }, () => {
     }
   }
 
-  async function picture(name: string): Promise<void> {
-    await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+  /** In both sizes, light and dark; axe-core finds nothing in any. */
+  async function pictures(name: string): Promise<void> {
+    for (const [size, viewport] of Object.entries(SIZES)) {
+      await page.setViewportSize(viewport);
+      for (const colorScheme of ["light", "dark"] as const) {
+        await page.emulateMedia({ colorScheme });
+        await checkAccessibility();
+        await page.screenshot({ path: join(PICTURES, `${name}-${size}-${colorScheme}.png`) });
+      }
+    }
+    await page.setViewportSize(SIZES.desktop);
   }
 
   async function checkAccessibility(): Promise<void> {
@@ -81,47 +110,89 @@ describe("examples/web", { skip: missing }, () => {
     assert.deepEqual(violations, []);
   }
 
-  test("an aborted download says so, and continues", async () => {
-    await page.getByLabel("Address of an exported pair").fill("pairs/en-de");
-    await page.getByRole("button", { name: "Load" }).click();
-    await page.getByRole("button", { name: "Cancel" }).click();
-    await status("Stopped.");
-    await load("pairs/en-de");
+  test("a card says what a pair is for, and how large", async () => {
+    const card = page.locator(".card").filter({ hasText: CHAT });
+    await card.waitFor();
+    assert.match(await card.innerText(), /Chat in English.*\n[\s\S]*\d+ MB/);
+    await pictures("models");
   });
 
-  test("translates Python's text, drafted tokens marked, and compares with plain decoding", async () => {
+  test("an aborted download says so, and continues", async () => {
+    await button(`Open ${TRANSLATOR}`).click();
+    await button("Cancel").click();
+    await status("Stopped.");
+    await open(TRANSLATOR);
+    await pictures("samples");
+  });
+
+  test("a sample is sent by one click, and its text is Python's", async () => {
     const { prompt, text } = EXPECTED!["en-de"]!.cases[0]!;
-    await page.getByLabel("compare with plain decoding").check();
-    await translate(prompt);
-    await status("both texts are the same");
-    assert.equal(await lastAnswer(), text);
-    assert.ok((await page.locator("#texts .answer").last().locator("mark").count()) > 0);
-    assert.equal(await page.locator("#texts .plain mark").count(), 0);
-    assert.match(await page.locator("#drafted").innerText(), /\d+\s+[\d.]+\s+\d+ %/);
-    await page.getByLabel("compare with plain decoding").uncheck();
-    await picture("translation");
+    await button(prompt).click();
+    await status(/^Done/);
+    assert.equal(await words(), text);
+  });
+
+  test("drafted tokens are marked on demand", async () => {
+    assert.equal(await text().locator("mark").count(), 0);
+    const shown = await words();
+    const marks = answer().getByRole("button", { name: "Drafted tokens" });
+    await marks.click();
+    assert.equal(await marks.getAttribute("aria-pressed"), "true");
+    assert.ok((await text().locator("mark").count()) > 0);
+    assert.equal(await words(), shown);
+    await pictures("translation");
+    await marks.click();
+    assert.equal(await text().locator("mark").count(), 0);
+  });
+
+  test("an answer is copied as it stands", async () => {
+    await answer().getByRole("button", { name: "Copy" }).click();
+    await answer().getByText("Copied").waitFor();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), EXPECTED!["en-de"]!.cases[0]!.text);
+  });
+
+  test("the gain over plain decoding is shown while a text is written", async () => {
+    await page
+      .locator("#speed")
+      .filter({ hasText: /^×[\d.]+ · [\d.]+ tokens\/s$/ })
+      .waitFor();
+    await compare();
+    await answer()
+      .getByText(/^Plain decoding wrote the same \d+ tokens at [\d.]+ tokens\/s. With the draft: ×[\d.]+.$/)
+      .waitFor();
   });
 
   test("the keyboard alone is enough", async () => {
-    await page.getByLabel("Text to translate").focus();
-    await page.keyboard.press("Control+A");
-    await page.keyboard.type(EXPECTED!["en-de"]!.cases[1]!.prompt);
+    const { prompt, text } = EXPECTED!["en-de"]!.cases[2]!;
+    await page.locator("#prompt").focus();
+    await page.keyboard.type(prompt);
     await page.keyboard.press("Enter");
     await status(/^Done/);
-    assert.equal(await lastAnswer(), EXPECTED!["en-de"]!.cases[1]!.text);
+    assert.equal(await words(), text);
+    assert.equal(await page.evaluate(() => document.activeElement?.id), "prompt");
   });
 
-  test("axe-core finds nothing: light, dark, and 320 pixels wide without scrolling sideways", async () => {
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme });
-      await checkAccessibility();
-      await picture(colorScheme);
+  test("a long text stops at 256 tokens, goes on, and is plain decoding's", async () => {
+    const { prompt } = EXPECTED!["en-de"]!.cases[3]!;
+    await translate(`${prompt}. `.repeat(16));
+    await answer().getByText("Stopped at 256 tokens.").waitFor();
+    const begun = await words();
+    const goOn = answer().getByRole("button", { name: "Continue" });
+    while (await goOn.isVisible()) {
+      await goOn.click();
+      await status(/^Done/);
     }
+    assert.ok((await words()).startsWith(begun.slice(0, -1)));
+    assert.ok((await words()).length > begun.length);
+    await compare();
+  });
+
+  test("320 pixels are wide enough", async () => {
     await page.setViewportSize({ width: 320, height: 640 });
     await checkAccessibility();
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-    await picture("narrow");
-    await page.setViewportSize({ width: 1280, height: 720 });
+    await page.screenshot({ path: join(PICTURES, "narrow.png") });
+    await page.setViewportSize(SIZES.desktop);
   });
 
   test("memory is flat over 200 texts", async () => {
@@ -144,49 +215,78 @@ describe("examples/web", { skip: missing }, () => {
 
   test("leaving in the middle of a text ends its worker", async () => {
     const { prompt } = EXPECTED!["en-de"]!.cases[0]!;
-    await page.getByLabel("Text to translate").fill(`${prompt} `.repeat(20));
-    await page.getByRole("button", { name: "Translate" }).click();
-    await page.locator("#texts .answer").last().filter({ hasText: /\w/ }).waitFor();
+    await send(`${prompt} `.repeat(20));
+    await text().filter({ hasText: /\w/ }).waitFor();
     assert.equal(page.workers().length, 1);
     await page.goto("about:blank");
     await until(() => page.workers().length === 0);
     await page.goto(site.url);
-    await load("pairs/en-de");
+  });
+
+  test("what was downloaded is marked, and is removed by a click", async () => {
+    const card = page.locator(".card").filter({ hasText: TRANSLATOR });
+    await card.getByText("on this device").waitFor();
+    await button(`Remove ${TRANSLATOR} from this device`).click();
+    await card.getByText("on this device").waitFor({ state: "hidden" });
+    await open(TRANSLATOR);
   });
 
   test("an address without a pair is one sentence", async () => {
+    await button("Models").click();
+    await page.getByText("Open another pair").click();
     await page.getByLabel("Address of an exported pair").fill("nothing");
-    await page.getByRole("button", { name: "Load" }).click();
+    await button("Open").click();
     await status("it is not an exported pair");
+    await checkAccessibility();
   });
 
   test("chats, stops in the middle, and goes on", async () => {
-    await load("pairs/smollm2");
-    await page.getByLabel("Your message").fill("Write a long story about a cat.");
-    await page.getByRole("button", { name: "Send" }).click();
-    await page
-      .locator("#texts .answer")
-      .last()
+    await open(CHAT);
+    await send("Write a long story about a cat.");
+    await text()
       .filter({ hasText: /\w+ \w+/ })
       .waitFor();
-    await page.getByRole("button", { name: "Stop" }).click();
+    await page.keyboard.press("Escape");
     await status("Stopped.");
-    const stopped = await lastAnswer();
-    await page.getByLabel("Your message").fill("What is two plus two? Answer with one word.");
-    await page.getByRole("button", { name: "Send" }).click();
-    await status("Done.");
-    assert.notEqual(await lastAnswer(), stopped);
-    await picture("chat");
+    const stopped = await words();
+    await send("What is two plus two? Answer with one word.");
+    await status(/^Done/);
+    assert.notEqual(await words(), stopped);
+    assert.equal(await page.locator(".message").count(), 2);
+    await pictures("chat");
+    await button("New chat").click();
+    assert.equal(await page.locator(".message").count(), 0);
   });
 
   test("reloads, opens the pair and translates without a server", async () => {
     await page.evaluate(() => navigator.serviceWorker.ready);
     await site.close();
     await page.reload();
-    await load("pairs/en-de");
+    await open(TRANSLATOR);
     const { prompt, text } = EXPECTED!["en-de"]!.cases[2]!;
     await translate(prompt);
-    assert.equal(await lastAnswer(), text);
-    await picture("offline");
+    assert.equal(await words(), text);
   });
 });
+
+test(
+  "what a model writes is text: no element of its own, no address that runs, nothing fetched",
+  { skip: missing },
+  async () => {
+    const entryPoints = [join(EXAMPLE, "src/markdown.ts")];
+    const { outputFiles } = await build({ entryPoints, bundle: true, format: "esm", platform: "node", write: false });
+    const source = `data:text/javascript;base64,${Buffer.from(outputFiles[0]!.contents).toString("base64")}`;
+    const { htmlOf } = (await import(source)) as { htmlOf: (text: string) => string };
+    assert.equal(htmlOf("**bold**\n\n1. one"), "<p><strong>bold</strong></p>\n<ol>\n<li>one</li>\n</ol>\n");
+    const hostile = [
+      '<img src=x onerror="alert(1)">',
+      "![picture](https://example.org/a.png)",
+      "[run](javascript:alert(1))",
+      "[run](data:text/html,x)",
+      "`<script>`",
+      "```\n<iframe>\n```",
+    ];
+    const html = htmlOf(hostile.join("\n\n"));
+    assert.doesNotMatch(html, /<(img|script|iframe)|href="(javascript|data):/);
+  },
+);
