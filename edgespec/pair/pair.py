@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from edgespec.core.model import Model
     from edgespec.device.device import Device
     from edgespec.drafters.vocabulary_map import Vocabulary
-    from edgespec.pair.concurrent.async_batch import AsyncBatch
+    from edgespec.pair.concurrent.async_batch import AsyncBatch, AsyncStream
+    from edgespec.pair.concurrent.async_turns import AsyncTurns
     from edgespec.pair.concurrent.batch import Batch
     from edgespec.pair.concurrent.beams import BeamOptions, BeamResult, BeamSearch
     from edgespec.pair.drafting import Drafting
@@ -45,7 +46,7 @@ class Pair:
     """A target, perhaps a draft, and their tokenizer; `edgespec.load` makes it.
 
     It makes one text at a time: another stream, of this thread or another, gets a UsageError while
-    one is running.
+    one is running; with `load(wait=True)` other threads wait.
 
     Args:
         parts: models, tokenizer and what is known about them.
@@ -65,6 +66,7 @@ class Pair:
         self._engine = TextEngine(parts, drafting)
         self._encoder = self._engine.encoder
         self._beams: BeamSearch | None = None
+        self._turns: AsyncTurns | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -163,6 +165,29 @@ class Pair:
                 that is running, is found with the first token.
         """
         return self.text_engine.stream(prompt, options)
+
+    @with_option_signature
+    async def agenerate(
+        self, prompt: PromptInput, **options: Unpack[GenerationOptions]
+    ) -> Generation:
+        """`generate` for coroutines; those of an event loop get their texts one after the other."""
+        return await self._async_turns().generate(lambda: self.stream(prompt, **options))
+
+    @with_option_signature
+    def astream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> AsyncStream:
+        """`stream` for coroutines: `async for chunk in pair.astream(prompt)`.
+
+        A thread computes; several streams of an event loop wait for their turns (`amany` makes
+        them at once). Errors come with the first chunk.
+        """
+        return self._async_turns().stream(lambda: self.stream(prompt, **options))
+
+    def _async_turns(self) -> AsyncTurns:
+        from edgespec.pair.concurrent.async_turns import AsyncTurns
+
+        if self._turns is None:
+            self._turns = AsyncTurns()
+        return self._turns
 
     def score(
         self,

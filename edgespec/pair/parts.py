@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
 from edgespec.artifact.manifest import Manifest
@@ -28,22 +28,32 @@ __all__ = ["OneAtATime", "PairParts"]
 
 
 class OneAtATime:
-    """The caches of a pair hold one text: says so to those who want to make another meanwhile."""
+    """The caches of a pair hold one text: others who want to make one are refused, or wait.
 
-    def __init__(self) -> None:
+    Args:
+        waits: those of other threads wait. The thread whose own text is being made is always
+            refused: it would wait for itself.
+    """
+
+    def __init__(self, waits: bool = False) -> None:
         self._running = Lock()
+        self._waits = waits
+        self._owner = 0  # the thread whose text is being made
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Raises UsageError while another text is being generated."""
-        if not self._running.acquire(blocking=False):
+        """Raises UsageError while another text is being generated that is not waited for."""
+        waits = self._waits and self._owner != get_ident()
+        if not self._running.acquire(blocking=waits):
             raise UsageError(
                 "this pair is generating another text, and makes one at a time; finish or close "
-                "that stream first, or load the pair twice"
+                "that stream first, or load the pair twice (wait=True lets other threads wait)"
             )
+        self._owner = get_ident()
         try:
             yield
         finally:
+            self._owner = 0
             self._running.release()
 
 

@@ -166,6 +166,19 @@ class AsyncStream:
         self._results: list[Generation] = []
         self._chunks = _chunks(batch, prompt, options, self._results)
 
+    @classmethod
+    def of(
+        cls, chunks: AsyncGenerator[Chunk | None, None], results: list[Generation]
+    ) -> AsyncStream:
+        """A text that something else makes.
+
+        Args:
+            chunks: None when the text has started and its result is in `results`, then its chunks.
+        """
+        stream = cls.__new__(cls)
+        stream._results, stream._chunks = results, chunks
+        return stream
+
     @property
     def result(self) -> Generation:
         """Grows with the text, from its start on.

@@ -30,7 +30,7 @@ from edgespec.pair.opening.setup import (
     resolve_setup,
 )
 from edgespec.pair.pair import Pair
-from edgespec.pair.parts import PairParts
+from edgespec.pair.parts import OneAtATime, PairParts
 from edgespec.pair.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class LoadOptions(TypedDict, total=False):
     allow_inexact: bool
     remember: str | Path | None
     corpus: Sequence[str | Path]
+    wait: bool
 
 
 def load(
@@ -67,12 +68,12 @@ def load(
     allow_inexact: bool = False,
     remember: str | Path | None = None,
     corpus: Sequence[str | Path] = (),
+    wait: bool = False,
 ) -> Pair:
     """Opens the pair that `edgespec export` wrote to `folder`.
 
-    What is not given comes from the profile that `edgespec tune` wrote, if there is one. Where this
-    machine has not run the target before, its row invariance is measured and written into the
-    folder first; the logger "edgespec" says so at level INFO.
+    What is not given comes from the profile of `edgespec tune`, if there is one. On a machine that
+    has not run the target, its row invariance is measured first; the logger "edgespec" says so.
 
     Args:
         threads: for each model; None takes the physical cores.
@@ -83,14 +84,13 @@ def load(
         allow_inexact: speculate even on a target that is not row-invariant; it is not measured.
         remember: a folder that keeps the newest 65 536 tokens of outputs, for later drafts.
         corpus: text files that are looked up for drafts, of at most 1 000 000 tokens.
+        wait: a thread waits while another makes a text, instead of getting a UsageError.
 
     Raises:
         EdgespecError: the folder is not a pair, is damaged, or cannot be run here.
     """
     folder = Path(folder)
     manifest, tokenizer = read_manifest(folder), load_tokenizer(folder)
-    known = read_corpus([Path(file) for file in corpus], tokenizer) if corpus else None
-    remembered = None if remember is None else _remembered(Path(remember), manifest)
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
     invariance_of = known_invariance if allow_inexact else invariance_here
@@ -110,10 +110,11 @@ def load(
         tuned=setup.tuned,
         exact=bool(invariance and invariance.is_row_invariant),
         allow_inexact=allow_inexact,
-        corpus=known,
-        remembered=remembered,
+        corpus=read_corpus([Path(file) for file in corpus], tokenizer) if corpus else None,
+        remembered=None if remember is None else _remembered(Path(remember), manifest),
         shares_calls=_shares_calls(manifest, setup, target, invariance),
         template=read_chat_template(folder, manifest.files),
+        occupied=OneAtATime(waits=wait),
     )
     return _pair(folder, parts)
 
