@@ -10,6 +10,7 @@ from edgespec.core.requests import Read, Score, StepRequest, TopScore
 
 __all__ = [
     "ROWS",
+    "OwnCallsDraft",
     "SequenceBatch",
     "SequenceModel",
     "SharedModel",
@@ -107,6 +108,20 @@ class TargetStatesDraft(Model, Protocol):
 
     def batch_for(self, target: SequenceBatch, capacity: int) -> SequenceBatch:
         """A sequence for each of the target's, which it reads, with caches of so many positions.
+
+        Raises:
+            UsageError: there is no memory for their caches.
+        """
+        ...
+
+
+@runtime_checkable
+class OwnCallsDraft(Model, Protocol):
+    """A draft that reads its target's hidden states, and whose calls sequences cannot share."""
+
+    def beside(self, target: SequenceBatch, capacity: int) -> Sequence[Model]:
+        """The same draft for each of the target's sequences, which it reads, with a cache of so
+        many positions.
 
         Raises:
             UsageError: there is no memory for their caches.

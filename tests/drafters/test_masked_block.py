@@ -21,6 +21,8 @@ from edgespec.core.draft import proposed
 from edgespec.core.randomness import Seeded
 from edgespec.core.requests import computed
 from edgespec.core.sampling import SamplingProcessor
+from edgespec.device.device import HERE
+from edgespec.device.kernels import kernels_for
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.errors import EdgespecError
 from edgespec_export.export_pair import export_pair
@@ -136,13 +138,24 @@ def test_a_long_prompt_is_read_in_parts(case, monkeypatch):
 
 
 @deep
-def test_several_texts_at_once_are_those_alone(case):
-    pair = edgespec.load(case[1], threads=1, draft_format="int8")
-    prompts = [[40 + number, *TEXT[: 3 + number]] for number in range(3)]
-    options = {"max_new_tokens": 10, "draft": "model", "gamma": 3, "temperature": 3.0}
+@pytest.mark.parametrize("name", NAMES)
+def test_several_texts_at_once_are_those_alone(target, tmp_path, name):
+    """They share the target's calls, and each has a draft with a cache of its own."""
+    if kernels_for(HERE) is None:
+        pytest.skip("texts share calls only with kernels")
+    draft = write_draft(tmp_path / "draft", BLOCK_CONFIGS[name], block_tensors)
+    formats = {"target_formats": ("int8",), "draft_formats": ("int8",)}
+    export_pair(str(target), str(draft), tmp_path / "pair", **formats)
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    assert pair.shares_calls
+    prompts = [[40 + number, *(TEXT * 4)[: 3 + 9 * number]] for number in range(4)]
+    options = {"max_new_tokens": 16, "draft": "model", "gamma": 3, "temperature": 3.0}
     alone = [pair.generate(prompt, seed=5 + i, **options) for i, prompt in enumerate(prompts)]
     together = list(pair.generate_many(prompts, seed=5, **options))
+    assert all(text.stats.drafted for text in together)
     assert [text.token_ids for text in together] == [text.token_ids for text in alone]
+    assert [text.stats.accepted for text in together] == [text.stats.accepted for text in alone]
+    assert sum(text.stats.accepted for text in alone) > 0
 
 
 @deep

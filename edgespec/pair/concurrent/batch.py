@@ -15,6 +15,7 @@ from edgespec.pair.concurrent.seeds import check_n, seeded
 from edgespec.scheduler.load_costs import AfterFirst, Load, LoadCosts
 from edgespec.scheduler.scheduler import SHARED, Scheduler
 from edgespec.scheduler.shared_calls import (
+    OwnCallsDraft,
     SequenceBatch,
     SequenceModel,
     SharedModel,
@@ -64,12 +65,22 @@ class Batch:
             self._slots = [Slot(engine)]
             return
         self.drafts = _draft_batch(parts.draft, self.target, texts, capacity)
-        drafts = self.drafts.sequences if self.drafts else [None] * texts
+        drafts = self._draft_models(parts.draft, self.target, capacity)
         clock = _LoadClock(load, drafting.costs, parts.manifest.target.is_encoder_decoder)
         self._slots = [
             Slot(engine.slot(target, draft, clock, self._scheduler.add), target)
             for target, draft in zip(self.target.sequences, drafts, strict=True)
         ]
+
+    def _draft_models(
+        self, draft: Model | None, target: SequenceBatch, capacity: int
+    ) -> Sequence[Model | None]:
+        """The draft of each slot; None where it cannot draft for several texts at once."""
+        if self.drafts is not None:
+            return self.drafts.sequences
+        if isinstance(draft, OwnCallsDraft):
+            return draft.beside(target, capacity)
+        return [None] * len(target.sequences)
 
     @property
     def capacity(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from copy import copy
+from itertools import zip_longest
 from pathlib import Path
 from typing import Unpack
 
@@ -12,14 +14,19 @@ import numpy.typing as npt
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported, Variant
 from edgespec.core.model import Candidate, common_length
+from edgespec.core.requests import Read
 from edgespec.errors import EdgespecError
+from edgespec.scheduler.shared_calls import SequenceBatch
 from edgespec_runtimes.ort.cache_memory import memory_errors
 from edgespec_runtimes.ort.graph_run import MaskedBlockRun
+from edgespec_runtimes.ort.ort_batch import OrtBatch
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
+from edgespec_runtimes.ort.ort_sequence import OrtSequence
 from edgespec_runtimes.ort.prefill import CachedPosition
 from edgespec_runtimes.ort.reading.ort_eagle import OrtEagle
 from edgespec_runtimes.ort.reading.slot_transition import SlotTransition
+from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["OrtMaskedBlock"]
 
@@ -59,18 +66,48 @@ class OrtMaskedBlock(OrtEagle):
         self._transition: SlotTransition | None = None
         if graph_io.TRANSITION in graphs:
             file = folder / graphs[graph_io.TRANSITION]
-            self._transition = SlotTransition(file, exported.vocab_size, self._device)
+            session = open_session(file, self._device)
+            self._transition = SlotTransition(session, exported.vocab_size)
+        self._scoring: OrtModel | OrtSequence = target  # the target's sequence of this one
         self._known = 0  # positions in the cache
         self._anchor = 0  # position of the token that the rows of a block follow
         self._rows = np.empty((0, exported.vocab_size), np.float32)
         self._states = np.empty((0, 0), np.float32)
 
     def _opened_decoder(self, folder: Path, variant: Variant) -> OrtDecoder:
+        return self._opened_decoder_of_block()
+
+    def _opened_decoder_of_block(self) -> OrtDecoder:
         """A cache with room for a block after the last position."""
         rows = self._exported.block_rows or 0
         positions, most_rows = self.capacity + rows, graph_io.MAX_ROWS + rows
         with memory_errors(self.capacity):
             return OrtDecoder(self.graph, self._exported, self._variant, positions, most_rows)
+
+    def beside(self, target: SequenceBatch, capacity: int) -> list[OrtMaskedBlock]:
+        """See `edgespec.scheduler.shared_calls.OwnCallsDraft`."""
+        assert isinstance(target, OrtBatch)
+        return [self._for(sequence, target, capacity) for sequence in target.sequences]
+
+    def _for(self, sequence: OrtSequence, target: OrtBatch, capacity: int) -> OrtMaskedBlock:
+        """The same draft with a cache of its own, for one of several sequences of its target."""
+        assert target.features is not None
+        other = copy(self)
+        other.capacity, other.seconds = capacity, 0.0
+        other._cached, other._candidates = [], []
+        other._decoder = other._opened_decoder_of_block()
+        other._scoring = sequence
+        other._target_features = target.features[sequence.start : sequence.start + capacity]
+        other._transition = None if self._transition is None else self._transition.copy()
+        other._known = other._anchor = 0
+        other._rows = np.empty((0, self.vocab_size), np.float32)
+        return other
+
+    def _scored(self) -> int:
+        """Positions that the target has scored; what it has not read yet of a prompt is read."""
+        if isinstance(self._scoring, OrtSequence) and self._scoring.unread:
+            self._scoring.batch.compute([Read(self._scoring, ())])
+        return self._scoring.length
 
     @property
     def valid_length(self) -> int:
@@ -86,6 +123,9 @@ class OrtMaskedBlock(OrtEagle):
         self._cached += [CachedPosition(key, None) for key in keys[self.length :]]
         return prompt[-1]
 
+    def _position_keys(self, tokens: Sequence[int]) -> list[Hashable]:
+        return list(zip_longest(tokens, self._scoring.cached_keys(len(tokens))))
+
     def rewind(self, length: int) -> None:
         super().rewind(length)
         self._known = min(self._known, length)
@@ -97,12 +137,13 @@ class OrtMaskedBlock(OrtEagle):
         count = len(tokens)
         self._check_room(count)
         last = self.length + count - 1
-        if last <= self._target.length:
+        scored = self._scored()
+        if last <= scored:
             self._fill(tokens[-1], last)
         elif count > 1 or not 0 < last - self._anchor < len(self._rows):
             raise EdgespecError(
                 f"asked to score positions {self.length} to {last} where the target has scored "
-                f"{self._target.length}; score later ones one at a time, at most {self.block - 1}"
+                f"{scored}; score later ones one at a time, at most {self.block - 1}"
             )
         self._append(tokens)
         logits = np.zeros((count, self.vocab_size), np.float32)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
+import onnxruntime as ort
 
 from edgespec.artifact import graph_io
-from edgespec.device.device import Device
-from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["SlotTransition"]
 
@@ -20,15 +17,15 @@ class SlotTransition:
     """Completes a block's rows one by one, as the tokens before them are known.
 
     Args:
-        graph: the file of the transitions.
+        session: of the graph.
 
     Attributes:
         state_width: of the hidden states that it reads; 0 if none.
         has_confidence: it says how probable it is that a row's token is accepted.
     """
 
-    def __init__(self, graph: Path, vocab_size: int, device: Device) -> None:
-        self._session = open_session(graph, device)
+    def __init__(self, session: ort.InferenceSession, vocab_size: int) -> None:
+        self._session = session
         inputs = {value.name: value.shape for value in self._session.get_inputs()}
         outputs = {value.name for value in self._session.get_outputs()}
         self.state_width: int = inputs.get(graph_io.SLOT_STATES, [0, 0])[1]
@@ -54,6 +51,10 @@ class SlotTransition:
             for name, array in arrays:
                 if name in names:
                     bind(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+
+    def copy(self) -> SlotTransition:
+        """The same graph for the rows of other blocks."""
+        return SlotTransition(self._session, self._read.shape[1])
 
     def forget(self) -> None:
         """Says that the rows are another block's from now on."""

@@ -47,7 +47,8 @@ def as_speculators(config: JsonObject, layers: int, label: str) -> JsonObject:
         EdgespecError: it is another target's, or a key that changes what it computes is not known.
     """
     reader = Config(config, label)
-    own, taken = _MAKERS[str(config["architectures"][0])](config, label)
+    (architecture,) = reader.need("architectures")
+    own, taken = _MAKERS[architecture](config, label)
     trained_for = own.pop("num_target_layers", None) or reader.count("num_target_layers", layers)
     if trained_for != layers:
         raise EdgespecError(
