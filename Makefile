@@ -253,7 +253,9 @@ types: .venv/test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 docs: .venv/test
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	EDGESPEC_REPOSITORY="$$(git remote get-url origin 2> /dev/null \
+		| sed -nE 's#^git@([^:]+):#https://\1/#; s#\.git$$##; /^https?:/p')" \
+		NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/kernel-tools: .venv/created
 	$(BIN)/pip install --quiet 'cmake>=3.26' 'clang-format==23.*' 'clang-tidy==23.*' \

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = ("", "bash")
-PAGES = [ROOT / "README.md", *sorted(GUIDES.glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted(GUIDES.glob("*.md"))]
 
 # Commands that download, measure for minutes, train, or serve until they are stopped.
 LONG = ("chat", "distill", "serve", "tune")
