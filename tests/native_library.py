@@ -5,7 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint64,
+    c_void_p,
+    string_at,
+)
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +29,10 @@ __all__ = [
     "NativeError",
     "NativeModel",
     "NativeSession",
+    "int64s",
     "options_of",
     "runtime_library",
+    "turns_of",
 ]
 
 BUILD = Path(os.environ.get("EDGESPEC_NATIVE", Path(__file__).parents[1] / "build" / "native"))
@@ -80,7 +93,13 @@ class Options(ctypes.Structure):
         ("has_seed", c_int32),
         ("seed", c_uint64),
         ("logprobs", c_int32),
+        ("stop", POINTER(c_char_p)),
+        ("stop_count", c_size_t),
     )
+
+
+class Turn(ctypes.Structure):
+    _fields_ = (("role", c_char_p), ("content", c_char_p))
 
 
 class Piece(ctypes.Structure):
@@ -93,6 +112,8 @@ class Piece(ctypes.Structure):
         ("accepted", c_int64),
         ("ending", c_int32),
         ("logprobs", POINTER(c_double)),
+        ("text", c_void_p),
+        ("text_bytes", c_size_t),
     )
 
 
@@ -110,6 +131,12 @@ def int64s(tokens: Sequence[int]) -> Any:
     return (c_int64 * len(tokens))(*tokens)
 
 
+def turns_of(messages: Sequence[Mapping[str, str]]) -> Any:
+    """Messages of a conversation, as the interface takes them."""
+    turns = (Turn(one["role"].encode(), one["content"].encode()) for one in messages)
+    return (Turn * len(messages))(*turns)
+
+
 def options_of(library: ctypes.CDLL, given: Mapping[str, Any]) -> Options:
     """The options with these names, as `Pair.generate` takes them."""
     options = Options()
@@ -120,6 +147,9 @@ def options_of(library: ctypes.CDLL, given: Mapping[str, Any]) -> Options:
             options.logit_bias, options.logit_bias_count = biases, len(value)
         elif name == "stop_tokens":
             options.stop_tokens, options.stop_tokens_count = int64s(value), len(value)
+        elif name == "stop":
+            strings = (c_char_p * len(value))(*map(str.encode, value))
+            options.stop, options.stop_count = strings, len(value)
         elif name == "rule":
             options.rule = RULES[value]
         elif name == "seed":
@@ -154,6 +184,21 @@ class NativeModel:
         if status:
             raise NativeError(status, self.library.edgespec_message().decode())
 
+    def encode(self, text: str) -> list[int]:
+        count, call = c_size_t(), self.library.edgespec_encode
+        self.check(call(self.handle, text.encode(), None, c_size_t(0), byref(count)))
+        tokens = int64s([0] * count.value)
+        self.check(call(self.handle, text.encode(), tokens, count, byref(count)))
+        return list(tokens)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        size, call = c_size_t(), self.library.edgespec_decode
+        given = int64s(tokens), c_size_t(len(tokens))
+        self.check(call(self.handle, *given, None, c_size_t(0), byref(size)))
+        text = ctypes.create_string_buffer(size.value)
+        self.check(call(self.handle, *given, text, size, byref(size)))
+        return text.raw.decode()
+
     def session(self) -> NativeSession:
         return NativeSession(self)
 
@@ -170,14 +215,24 @@ class NativeSession:
         self.handle = ctypes.c_void_p()
         model.check(model.library.edgespec_open_session(model.handle, byref(self.handle)))
 
-    def begin(self, prompt: Sequence[int], **given: Any) -> None:
+    def begin(
+        self, prompt: Sequence[int] | str | Sequence[Mapping[str, str]], **given: Any
+    ) -> None:
+        """Of token ids, a text or messages."""
         library, seed = self._model.library, c_uint64()
-        options = options_of(library, given)
-        self._model.check(
-            library.edgespec_begin(
-                self.handle, int64s(prompt), c_size_t(len(prompt)), byref(options), byref(seed)
-            )
-        )
+        rest = byref(options_of(library, given)), byref(seed)
+        if isinstance(prompt, str):
+            status = library.edgespec_begin_text(self.handle, prompt.encode(), *rest)
+        else:
+            name, given_prompt = "begin", int64s([])
+            if prompt and not isinstance(prompt[0], Mapping):
+                given_prompt = int64s(prompt)
+            elif prompt:
+                name, given_prompt = "begin_chat", turns_of(prompt)
+            begin = getattr(library, f"edgespec_{name}")
+            status = begin(self.handle, given_prompt, c_size_t(len(prompt)), *rest)
+        self._model.check(status)
+        self.shown = ""
         self.seed, self.rounds, self.ending = seed.value, 0, ""
         self.accepted = 0
         self.logprobs: list[float] = []
@@ -187,6 +242,7 @@ class NativeSession:
         piece = Piece(size=ctypes.sizeof(Piece))
         while True:
             self._model.check(self._model.library.edgespec_next(self.handle, byref(piece)))
+            self.shown += string_at(piece.text, piece.text_bytes).decode()
             if piece.ending:
                 self.ending = ENDINGS[piece.ending]
                 return
@@ -196,7 +252,9 @@ class NativeSession:
                 self.logprobs += piece.logprobs[: piece.count]
             yield piece.tokens[: piece.count]
 
-    def text(self, prompt: Sequence[int], **given: Any) -> list[int]:
+    def text(
+        self, prompt: Sequence[int] | str | Sequence[Mapping[str, str]], **given: Any
+    ) -> list[int]:
         self.begin(prompt, **given)
         return [token for tokens in self.pieces() for token in tokens]
 

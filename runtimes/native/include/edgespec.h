@@ -111,7 +111,16 @@ typedef struct edgespec_options {
   uint64_t seed;    /* draws the same text again */
   /* Reports. */
   int32_t logprobs; /* 1: of each token, the log of its probability by the target */
+  /* Strings in UTF-8 that end the text and are no part of it. */
+  const char* const* stop;
+  size_t stop_count;
 } edgespec_options;
+
+/* A message of a conversation. */
+typedef struct edgespec_turn {
+  const char* role;    /* "system", "user" or "assistant" */
+  const char* content; /* UTF-8 */
+} edgespec_turn;
 
 /* What one call of the target brought, or the text's end, which has no tokens. */
 typedef struct edgespec_piece {
@@ -121,6 +130,9 @@ typedef struct edgespec_piece {
   int64_t drafted, evaluated, accepted; /* tokens: proposed, looked at by the rule, emitted */
   int32_t ending;                       /* edgespec_ending */
   const double* logprobs;               /* of the tokens, as long valid; NULL unless asked for */
+  const char* text;  /* UTF-8 that became final, also with the end; as long valid. Empty for a
+                        prompt of token ids, unless stop is given */
+  size_t text_bytes; /* without the zero at its end */
 } edgespec_piece;
 
 /* EDGESPEC_ABI of the library, and the version of edgespec that it is part of. */
@@ -151,6 +163,16 @@ EDGESPEC_API edgespec_status edgespec_begin(edgespec_session* session, const int
                                             size_t prompt_count, const edgespec_options* options,
                                             uint64_t* seed);
 
+/* The same for a text in UTF-8. Special tokens that it spells out are tokens. */
+EDGESPEC_API edgespec_status edgespec_begin_text(edgespec_session* session, const char* prompt,
+                                                 const edgespec_options* options, uint64_t* seed);
+
+/* The same for a conversation: perhaps a system message, then user and assistant in turns, and a
+ * user's last. Special tokens that a message spells out are ordinary text. */
+EDGESPEC_API edgespec_status edgespec_begin_chat(edgespec_session* session,
+                                                 const edgespec_turn* turns, size_t turns_count,
+                                                 const edgespec_options* options, uint64_t* seed);
+
 /* The next piece. A text ends with a piece that has an ending and no tokens, and has it again for
  * every later call. */
 EDGESPEC_API edgespec_status edgespec_next(edgespec_session* session, edgespec_piece* piece);
@@ -158,6 +180,16 @@ EDGESPEC_API edgespec_status edgespec_next(edgespec_session* session, edgespec_p
 /* Ends the text that is being made, from any thread: edgespec_begin or edgespec_next returns
  * EDGESPEC_CANCELLED before its next call of a model. Another text may begin then. */
 EDGESPEC_API void edgespec_cancel(edgespec_session* session);
+
+/* Token ids of a text in UTF-8, and the text of token ids, without special tokens.
+ *
+ * Writes as many as there is room for, and says in count or bytes how many there are: call it with
+ * no room first, or again with more. No zero is written behind a text. */
+EDGESPEC_API edgespec_status edgespec_encode(const edgespec_model* model, const char* text,
+                                             int64_t* tokens, size_t room, size_t* count);
+EDGESPEC_API edgespec_status edgespec_decode(const edgespec_model* model, const int64_t* tokens,
+                                             size_t tokens_count, char* text, size_t room,
+                                             size_t* bytes);
 
 #ifdef __cplusplus
 }

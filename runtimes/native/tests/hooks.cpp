@@ -117,7 +117,7 @@ EDGESPEC_API const char* edgespec_hook_machine(const char* onnxruntime, int thre
 
 EDGESPEC_API const char* edgespec_hook_check(const edgespec_options* options, int64_t vocabulary) {
   return failure_of([&] {
-    const Request request = request_of(nullptr, 0, options);
+    const Request request = request_of({}, options);
     check(request.sampling);
     check(request.edits, vocabulary);
   });
@@ -128,7 +128,7 @@ EDGESPEC_API const char* edgespec_hook_process(const edgespec_options* options, 
                                                int64_t vocabulary, int64_t* tokens,
                                                float* probabilities, int64_t* count) {
   return failure_of([&] {
-    SamplingProcessor process(kernels_here().sampling, request_of(nullptr, 0, options).sampling);
+    SamplingProcessor process(kernels_here().sampling, request_of({}, options).sampling);
     const Distribution p = process({logits, static_cast<size_t>(vocabulary)});
     *count = p.size();
     std::copy(p.tokens->begin(), p.tokens->end(), tokens);
@@ -142,7 +142,7 @@ EDGESPEC_API const char* edgespec_hook_edit(const edgespec_options* options, con
                                             size_t generated_count, float* logits,
                                             int64_t vocabulary) {
   return failure_of([&] {
-    const Request request = request_of(prompt, prompt_count, options);
+    const Request request = request_of(tokens_of(prompt, prompt_count), options);
     LogitEdit edit(request.edits, request.prompt, request.stop_tokens);
     const Row edited = edit({logits, static_cast<size_t>(vocabulary)},
                             Tokens(generated, generated + generated_count));
@@ -156,7 +156,7 @@ EDGESPEC_API const char* edgespec_hook_decision(uint64_t seed, const edgespec_op
                                                 int64_t prompt_tokens, int64_t* decision) {
   return failure_of([&] {
     const SamplingTable& kernels = kernels_here().sampling;
-    const Request request = request_of(nullptr, 0, options);
+    const Request request = request_of({}, options);
     Seeded numbers(kernels, seed);
     SamplingProcessor process(kernels, request.sampling);
     const bool coupled = request.rule == RuleName::kCoupled;

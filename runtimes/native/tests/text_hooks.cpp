@@ -2,8 +2,11 @@
 #include <memory>
 #include <string>
 
+#include "api/structures.h"
+#include "artifact/manifest.h"
 #include "edgespec.h"
 #include "text/growing_text.h"
+#include "text/prompt.h"
 #include "text/tokenizer.h"
 
 using namespace edgespec;
@@ -83,6 +86,19 @@ EDGESPEC_API const char* edgespec_hook_grow(const void* tokenizer, const int64_t
     growing.end(result().text);
     ends[count] = result().text.size();
     *text = result().text.data();
+  });
+}
+
+// The ids of a conversation in the chat format of an exported folder.
+EDGESPEC_API const char* edgespec_hook_chat(const void* tokenizer, const char* folder,
+                                            const edgespec_turn* turns, size_t turns_count,
+                                            const int64_t** tokens, size_t* count) {
+  return failure_of([&] {
+    const ChatText chat = read_manifest(folder).chat.value().text(messages_of(turns, turns_count),
+                                                                  std::time(nullptr));
+    result().tokens = chat_tokens(*static_cast<const Tokenizer*>(tokenizer), chat);
+    *tokens = result().tokens.data();
+    *count = result().tokens.size();
   });
 }
 }

@@ -1,5 +1,6 @@
 #include "edgespec.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 
@@ -39,9 +40,15 @@ class InUse {
   edgespec_session* session_;
 };
 
+void begin(edgespec_session* session, Request request, uint64_t* seed) {
+  const uint64_t drawn = session->session.begin(std::move(request));
+  if (seed != nullptr) *seed = drawn;
+}
+
 }  // namespace
 }  // namespace edgespec
 
+using edgespec::begin;
 using edgespec::guarded;
 using edgespec::require;
 
@@ -82,9 +89,31 @@ edgespec_status edgespec_begin(edgespec_session* session, const int64_t* prompt,
                                uint64_t* seed) {
   return guarded([&] {
     const edgespec::InUse in_use(session);
-    const uint64_t drawn =
-        session->session.begin(edgespec::request_of(prompt, prompt_count, options));
-    if (seed != nullptr) *seed = drawn;
+    if (prompt_count > 0) require(prompt, "prompt");
+    begin(session, edgespec::request_of({prompt, prompt + prompt_count}, options), seed);
+  });
+}
+
+edgespec_status edgespec_begin_text(edgespec_session* session, const char* prompt,
+                                    const edgespec_options* options, uint64_t* seed) {
+  return guarded([&] {
+    const edgespec::InUse in_use(session);
+    require(prompt, "prompt");
+    auto request = edgespec::request_of(session->session.pair().text_prompt(prompt), options);
+    request.text = edgespec::TextForm::kGoesOn;
+    begin(session, std::move(request), seed);
+  });
+}
+
+edgespec_status edgespec_begin_chat(edgespec_session* session, const edgespec_turn* turns,
+                                    size_t turns_count, const edgespec_options* options,
+                                    uint64_t* seed) {
+  return guarded([&] {
+    const edgespec::InUse in_use(session);
+    const auto messages = edgespec::messages_of(turns, turns_count);
+    auto request = edgespec::request_of(session->session.pair().chat_prompt(messages), options);
+    request.text = edgespec::TextForm::kAlone;
+    begin(session, std::move(request), seed);
   });
 }
 
@@ -99,5 +128,31 @@ edgespec_status edgespec_next(edgespec_session* session, edgespec_piece* piece) 
 
 void edgespec_cancel(edgespec_session* session) {
   if (session != nullptr) session->session.cancel();
+}
+
+edgespec_status edgespec_encode(const edgespec_model* model, const char* text, int64_t* tokens,
+                                size_t room, size_t* count) {
+  return guarded([&] {
+    require(model, "model");
+    require(text, "text");
+    require(count, "count");
+    if (room > 0) require(tokens, "tokens");
+    const edgespec::Tokens found = model->pair->text_prompt(text);
+    *count = found.size();
+    std::copy_n(found.begin(), std::min(room, found.size()), tokens);
+  });
+}
+
+edgespec_status edgespec_decode(const edgespec_model* model, const int64_t* tokens,
+                                size_t tokens_count, char* text, size_t room, size_t* bytes) {
+  return guarded([&] {
+    require(model, "model");
+    require(bytes, "bytes");
+    if (room > 0) require(text, "text");
+    const std::string found =
+        model->pair->tokenizer().decode(edgespec::tokens_of(tokens, tokens_count));
+    *bytes = found.size();
+    std::copy_n(found.begin(), std::min(room, found.size()), text);
+  });
 }
 }

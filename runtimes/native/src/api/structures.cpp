@@ -1,6 +1,7 @@
 #include "api/structures.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "api/guarded.h"
@@ -9,7 +10,7 @@
 namespace edgespec {
 namespace {
 
-constexpr size_t kFirstPiece = sizeof(edgespec_piece);  // its size in the first edition
+constexpr size_t kFirstPiece = offsetof(edgespec_piece, text);  // its size in the first edition
 
 // A caller's structure, with the defaults of the fields that its edition lacks.
 template <typename Structure>
@@ -104,15 +105,37 @@ LoadOptions load_options_of(const edgespec_load_options* given) {
           .allow_inexact = all.allow_inexact != 0};
 }
 
-Request request_of(const int64_t* prompt, size_t count, const edgespec_options* given) {
+Tokens tokens_of(const int64_t* tokens, size_t count) {
+  if (count > 0) require(tokens, "tokens");
+  return Tokens(tokens, tokens + count);
+}
+
+std::vector<Message> messages_of(const edgespec_turn* turns, size_t count) {
+  if (count > 0) require(turns, "turns");
+  std::vector<Message> messages;
+  for (size_t i = 0; i < count; ++i) {
+    require(turns[i].role, "role");
+    require(turns[i].content, "content");
+    // No format that is known here tells a developer from the system.
+    const std::string role = turns[i].role;
+    messages.push_back({role == "developer" ? "system" : role, turns[i].content});
+  }
+  return messages;
+}
+
+Request request_of(Tokens prompt, const edgespec_options* given) {
   const auto all = whole(given, edgespec_options_defaults, "edgespec_options");
-  if (count > 0) require(prompt, "prompt");
   if (all.stop_tokens_count > 0) require(all.stop_tokens, "stop_tokens");
   Request request;
-  request.prompt.assign(prompt, prompt + count);
+  request.prompt = std::move(prompt);
   request.sampling = sampling_of(all);
   request.edits = edits_of(all);
   request.stop_tokens.assign(all.stop_tokens, all.stop_tokens + all.stop_tokens_count);
+  if (all.stop_count > 0) require(all.stop, "stop");
+  for (size_t i = 0; i < all.stop_count; ++i) {
+    require(all.stop[i], "stop");
+    request.stop.emplace_back(all.stop[i]);
+  }
   request.ignore_eos = all.ignore_eos != 0;
   request.max_new_tokens = all.max_new_tokens;
   if (all.has_seed != 0) request.seed = all.seed;
@@ -136,7 +159,9 @@ void fill(edgespec_piece* piece, const Piece& made) {
                                 .evaluated = round.evaluated,
                                 .accepted = round.accepted,
                                 .ending = ending_of(made.ending),
-                                .logprobs = made.logprobs.empty() ? nullptr : made.logprobs.data()};
+                                .logprobs = made.logprobs.empty() ? nullptr : made.logprobs.data(),
+                                .text = made.text.c_str(),
+                                .text_bytes = made.text.size()};
   std::memcpy(piece, &whole, std::min(piece->size, sizeof whole));
 }
 

@@ -7,7 +7,9 @@
 namespace edgespec {
 
 LoadOptions load_options_of(const edgespec_load_options* given);
-Request request_of(const int64_t* prompt, size_t count, const edgespec_options* given);
+Request request_of(Tokens prompt, const edgespec_options* given);
+Tokens tokens_of(const int64_t* tokens, size_t count);
+std::vector<Message> messages_of(const edgespec_turn* turns, size_t count);
 void fill(edgespec_piece* piece, const Piece& made);
 
 }  // namespace edgespec

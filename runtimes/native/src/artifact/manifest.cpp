@@ -16,7 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;  // the first variant is the default
 
 constexpr const char* kManifest = "edgespec.json";
-constexpr const char* kTokenizer = "tokenizer.json";
 constexpr int64_t kMostTokens = 100'000'000;
 constexpr int64_t kMostHeads = 10'000;
 constexpr int64_t kMostWidth = 65'536;
@@ -93,9 +92,27 @@ Exported model_of(const Json& data) {
   return model;
 }
 
+std::optional<ChatFormat> chat_of(const Json& data) {
+  if (data.is_null()) return std::nullopt;
+  const auto names = [&](const char* name) {
+    return optional_of<std::vector<std::string>>(data, name).value_or(std::vector<std::string>{});
+  };
+  return ChatFormat{.before = data.at("before").get<std::string>(),
+                    .after = data.at("after").get<std::string>(),
+                    .before_answer = optional_of<std::string>(data, "before_answer"),
+                    .between = optional_of<std::string>(data, "between"),
+                    .system = optional_of<std::string>(data, "system"),
+                    .after_system = optional_of<std::string>(data, "after_system"),
+                    .trims = names("trims"),
+                    .odd = names("odd"),
+                    .hides = data.value("hides", std::string()),
+                    .hides_newlines = data.value("hides_newlines", false)};
+}
+
 Manifest manifest_of(const Json& data, const std::filesystem::path& folder) {
   Manifest manifest{.folder = folder,
                     .eos_token_ids = data.at("eos_token_ids").get<Tokens>(),
+                    .chat = chat_of(data.value("chat", Json())),
                     .host = optional_of<std::string>(data, "host").value_or(""),
                     .target = model_of(data.at("target")),
                     .draft = std::nullopt,

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "core/distribution.h"
+#include "text/chat_format.h"
 
 namespace edgespec {
 
+constexpr const char* kTokenizer = "tokenizer.json";
 constexpr int64_t kFormatVersion = 5;
 // Row invariance is measured for calls of up to this many positions: γ = 16 and the bonus token.
 constexpr int64_t kMaxRows = 17;
@@ -68,6 +70,7 @@ struct Exported {
 struct Manifest {
   std::filesystem::path folder;
   Tokens eos_token_ids;
+  std::optional<ChatFormat> chat;  // of a model that chats
   std::string host;  // what the graphs were made for, such as "web"; empty for any machine
   Exported target;
   std::optional<Exported> draft;

@@ -1,6 +1,7 @@
 #include "session/pair.h"
 
 #include <algorithm>
+#include <ctime>
 #include <limits>
 #include <map>
 #include <thread>
@@ -10,6 +11,8 @@
 #include "core/shown.h"
 #include "device/machine.h"
 #include "ort/eagle_model.h"
+#include "text/message_text.h"
+#include "text/prompt.h"
 
 namespace edgespec {
 namespace {
@@ -99,6 +102,26 @@ void Pair::set_capacity(int64_t asked) {
   const bool has_limit = limit != std::numeric_limits<int64_t>::max();
   throw UsageError("capacity is " + shown(capacity_) + "; " + manifest_.target.source + " takes " +
                    (has_limit ? "1 to " + shown(limit) : "1 or more"));
+}
+
+const Tokenizer& Pair::tokenizer() const {
+  std::call_once(tokenizer_read_,
+                 [&] { tokenizer_ = Tokenizer::open(manifest_.folder / kTokenizer); });
+  return *tokenizer_;
+}
+
+Tokens Pair::text_prompt(std::string_view text) const {
+  check_text(text, "the prompt");
+  return tokenizer().encode(text, Tokenizer::Special::kAround);
+}
+
+Tokens Pair::chat_prompt(const std::vector<Message>& messages) const {
+  if (!manifest_.chat) {
+    throw UsageError(
+        "this model has no chat format that is known here; give a text, or ask from "
+        "Python");
+  }
+  return chat_tokens(tokenizer(), manifest_.chat->text(messages, std::time(nullptr)));
 }
 
 std::unique_ptr<OrtModel> Pair::make_target(const std::atomic<bool>& cancelled) const {

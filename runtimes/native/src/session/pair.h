@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "device/kernels.h"
 #include "drafters/vocabulary.h"
 #include "ort/ort_model.h"
+#include "text/tokenizer.h"
 
 namespace edgespec {
 
@@ -37,6 +39,14 @@ class Pair {
   // Throws Error: drafts might change the target's text on this machine.
   void check_may_speculate() const;
 
+  // Read when it is first needed: programs that give token ids do without. Throws Error: the file
+  // is no tokenizer, or has what is not known here, by name.
+  const Tokenizer& tokenizer() const;
+  // Token ids of a text as it is, and of a conversation. Throws UsageError: it is empty or no
+  // Unicode, the model does not chat, or its chat format does not cover the messages.
+  Tokens text_prompt(std::string_view text) const;
+  Tokens chat_prompt(const std::vector<Message>& messages) const;
+
   // Models with caches of their own, which refuse to run while `cancelled` is true. A draft that
   // reads its target keeps a reference to it.
   std::unique_ptr<OrtModel> make_target(const std::atomic<bool>& cancelled) const;
@@ -55,6 +65,8 @@ class Pair {
   int64_t capacity_ = 0;
   int64_t min_rows_, max_rows_;
   bool may_speculate_;
+  mutable std::once_flag tokenizer_read_;
+  mutable std::unique_ptr<const Tokenizer> tokenizer_;
 };
 
 }  // namespace edgespec

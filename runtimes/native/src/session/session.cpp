@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "core/error.h"
 #include "core/log_probability.h"
 #include "core/shown.h"
 #include "drafters/model_drafter.h"
 #include "drafters/ngram_lookup.h"
+#include "text/growing_text.h"
+#include "text/message_text.h"
 
 namespace edgespec {
 namespace {
@@ -59,6 +62,10 @@ Request checked(Request request, const Pair& pair) {
     throw UsageError("stop_tokens has the token " + shown(token) + "; this model's are 0 to " +
                      shown(pair.manifest().target.vocab_size - 1));
   }
+  for (const std::string& stop : request.stop) {
+    if (stop.empty()) throw UsageError("a stop string is empty; give at least one character");
+    check_text(stop, "a stop string");
+  }
   if (request.draft == DraftName::kModel && !pair.has_draft()) request.draft = DraftName::kLookup;
   if (request.draft != DraftName::kNone) {
     check_gamma(request, pair);
@@ -80,6 +87,10 @@ class Text {
         randomness_(randomness_of(pair)),
         edit_(request_.edits, repeated(pair), last_tokens()),
         score_(target, process_, request_.edits.none() ? nullptr : &edit_, request_.logprobs) {
+    if (request_.text != TextForm::kNone || !request_.stop.empty()) {
+      const bool alone = request_.text == TextForm::kAlone || pair.manifest().target.start_token;
+      growing_.emplace(pair.tokenizer(), request_.stop, alone ? Tokens{} : request_.prompt);
+    }
     const int64_t most = request_.max_new_tokens < 0 ? target.capacity() : request_.max_new_tokens;
     const Decoding how{target, request_.prompt,
                        score_, *randomness_,
@@ -95,9 +106,12 @@ class Text {
 
   Piece next() {
     std::optional<Round> round = loop_->next();
-    if (!round) return {{}, {}, ending()};
+    if (!round) {
+      if (growing_) growing_->end(new_text_);
+      return {{}, {}, ending(), std::exchange(new_text_, {})};
+    }
     emitted_ += std::ssize(round->tokens);
-    Piece piece{*std::move(round), {}, Ending::kNone};
+    Piece piece{*std::move(round), {}, Ending::kNone, std::exchange(new_text_, {})};
     if (request_.logprobs) {
       for (const Token token : piece.round.tokens) {
         piece.logprobs.push_back(log_probability(score_.logits(std::ssize(piece.logprobs)), token));
@@ -127,15 +141,19 @@ class Text {
     return last;
   }
   bool ends(Token token) {
+    if (growing_) growing_->add(token, new_text_);
     if (holds(eos_, token)) {
       last_ = Ending::kEos;
     } else if (holds(request_.stop_tokens, token)) {
+      last_ = Ending::kStop;
+    } else if (growing_ && growing_->stopped()) {
       last_ = Ending::kStop;
     }
     return last_ != Ending::kNone;
   }
   Ending ending() const {
     if (last_ != Ending::kNone) return last_;
+    if (growing_ && growing_->stopped()) return Ending::kStop;
     return emitted_ == request_.max_new_tokens ? Ending::kMaxTokens : Ending::kCapacity;
   }
 
@@ -147,6 +165,8 @@ class Text {
   Scoring score_;
   std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<Loop> loop_;
+  std::optional<GrowingText> growing_;
+  std::string new_text_;  // became final since the last piece
   int64_t emitted_ = 0;
   Ending last_ = Ending::kNone;  // by the last token
 };

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/decode.h"
 #include "core/options.h"
@@ -17,16 +18,21 @@ enum class DraftName { kNone, kModel, kLookup };
 
 enum class RuleName { kDefault, kCoupled, kToken, kBlock };
 
+enum class TextForm { kNone, kGoesOn, kAlone };
+
 // How a text is generated.
 struct Request {
   Tokens prompt;
   Sampling sampling;
   LogitEdits edits;
-  Tokens stop_tokens;            // end the text, as the model's own do
-  bool ignore_eos = false;       // go on after an end-of-text token
-  int64_t max_new_tokens = -1;   // -1: up to the end of the text or of the cache
-  bool logprobs = false;         // report the target's log-probability of each token
-  std::optional<uint64_t> seed;  // none: a new one
+  // What the tokens are decoded to: no text, one that goes on from the prompt's, or one alone.
+  TextForm text = TextForm::kNone;
+  std::vector<std::string> stop;  // strings that end the text; they are no part of it
+  Tokens stop_tokens;             // end the text, as the model's own do
+  bool ignore_eos = false;        // go on after an end-of-text token
+  int64_t max_new_tokens = -1;    // -1: up to the end of the text or of the cache
+  bool logprobs = false;          // report the target's log-probability of each token
+  std::optional<uint64_t> seed;   // none: a new one
   // The model where the pair has one, else lookup; none decodes plainly.
   DraftName draft = DraftName::kModel;
   int64_t gamma = 4;  // tokens drafted a round
@@ -41,6 +47,7 @@ struct Piece {
   Round round;
   std::vector<double> logprobs;   // of its tokens, if asked for
   Ending ending = Ending::kNone;  // kNone: the text goes on
+  std::string text;               // what became final with it, if a text is wanted
 };
 
 // A text that is being made in a session's caches.
@@ -52,6 +59,7 @@ class Session {
   explicit Session(std::shared_ptr<const Pair> pair);
   ~Session();
 
+  const Pair& pair() const { return *pair_; }
   // Begins a text; one that has not ended is dropped. Returns its seed. Throws UsageError: an
   // option is out of its range, or the prompt is empty or too long.
   uint64_t begin(Request request);

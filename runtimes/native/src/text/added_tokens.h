@@ -15,7 +15,7 @@ namespace edgespec {
 struct AddedToken {
   int64_t id;
   std::u32string content;
-  std::u32string found;  // what is looked for, and shown: the content, perhaps normalized
+  std::u32string found;          // what is looked for, and shown: the content, perhaps normalized
   bool single_word;              // no letter may be beside it
   bool takes_left, takes_right;  // spaces
   bool is_normalized;            // it is looked for in the normalized text
