@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import edgespec
 from depth import deep
 from native_library import LIBRARY, runtime_library
 
@@ -24,6 +25,17 @@ binutils = pytest.mark.skipif(shutil.which("objdump") is None, reason="needs bin
 
 def output(*command: str | Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def compiled(example: str, language: str, folder: Path) -> Path:
+    """A program of runtimes/native/examples."""
+    compiler, standard = COMPILERS[language]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    program, source = folder / example, NATIVE / "examples" / f"{example}.{language}"
+    flags = [standard, "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE / 'include'}"]
+    output(compiler, *flags, source, LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-o", program)
+    return program
 
 
 @binutils
@@ -44,18 +56,24 @@ def test_its_segments_fit_pages_of_16_kilobytes(built):
 
 @pytest.mark.parametrize("language", COMPILERS)
 def test_the_examples_go_on_as_python_does(built, tiny_folder, tiny, tmp_path, language):
-    compiler, standard = COMPILERS[language]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {compiler}")
-    program, source = tmp_path / "tokens", NATIVE / "examples" / f"tokens.{language}"
-    flags = [standard, "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE / 'include'}"]
-    output(compiler, *flags, source, LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-o", program)
+    program = compiled("tokens", language, tmp_path)
     prompt = [5, 60, 7]
     expected = tiny.generate(prompt, max_new_tokens=32, draft=False).token_ids
     found = output(program, tiny_folder, runtime_library(), *map(str, prompt))
     assert list(map(int, found.split())) == expected
     refused = subprocess.run([program, tmp_path, "x", "5"], capture_output=True, check=False)
     assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("language", COMPILERS)
+def test_the_examples_answer_as_python_does(built, chat_folder, tmp_path, language):
+    program = compiled("chat", language, tmp_path)
+    pair = edgespec.load(chat_folder)  # with as many threads as the program
+    expected = pair.generate([{"role": "user", "content": "Hi"}], max_new_tokens=64, draft=False)
+    answer = subprocess.run(
+        [program, chat_folder, runtime_library(), "Hi"], capture_output=True, check=True
+    )
+    assert answer.stdout.decode() == expected.text
 
 
 @deep

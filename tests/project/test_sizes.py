@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("benchmarks", "docs", "edgespec", "examples", "export", "runtimes", "scripts", "tests")
 KINDS = {".cpp", ".css", ".h", ".html", ".inc", ".js", ".mjs", ".py", ".pyi", ".ts"}
 NOT_OURS = {"build", "dist", "node_modules", "third_party", "__pycache__"}
-TABLES = {"runtimes/kernels/src/schema/operators.inc"}
+TABLES = {
+    "runtimes/kernels/src/schema/operators.inc",
+    "runtimes/native/src/text/unicode_tables.inc",
+}
 
 
 def files_below(folder: Path) -> Iterator[Path]:

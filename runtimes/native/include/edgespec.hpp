@@ -46,7 +46,7 @@ class Text {
       return *this;
     }
     // Whether there are more; every other iterator is the end.
-    bool operator!=(const iterator&) const { return text_->piece_.ending == EDGESPEC_GOES_ON; }
+    bool operator!=(const iterator&) const { return !text_->ended_; }
 
    private:
     Text* text_;
@@ -66,11 +66,18 @@ class Text {
   edgespec_ending ending() const { return static_cast<edgespec_ending>(piece_.ending); }
 
  private:
-  void advance() { check(edgespec_next(session_, &piece_)); }
+  // Up to a last piece, which may have text that was held back.
+  void advance() {
+    ended_ = piece_.ending != EDGESPEC_GOES_ON;
+    if (ended_) return;
+    check(edgespec_next(session_, &piece_));
+    ended_ = piece_.ending != EDGESPEC_GOES_ON && piece_.text_bytes == 0;
+  }
 
   edgespec_session* session_;
   std::uint64_t seed_;
   edgespec_piece piece_ = {};
+  bool ended_ = false;
 };
 
 // One text after the other, used by one thread at a time.
@@ -86,6 +93,19 @@ class Session {
   Text begin(const std::vector<std::int64_t>& prompt, const edgespec_options& options = Options()) {
     std::uint64_t seed = 0;
     check(edgespec_begin(handle_.get(), prompt.data(), prompt.size(), &options, &seed));
+    return Text(handle_.get(), seed);
+  }
+  // Begins a text that goes on from this one, in UTF-8.
+  Text begin_text(const std::string& prompt, const edgespec_options& options = Options()) {
+    std::uint64_t seed = 0;
+    check(edgespec_begin_text(handle_.get(), prompt.c_str(), &options, &seed));
+    return Text(handle_.get(), seed);
+  }
+  // Begins the answer to a conversation.
+  Text begin_chat(const std::vector<edgespec_turn>& turns,
+                  const edgespec_options& options = Options()) {
+    std::uint64_t seed = 0;
+    check(edgespec_begin_chat(handle_.get(), turns.data(), turns.size(), &options, &seed));
     return Text(handle_.get(), seed);
   }
   // Ends the text that is being made; any thread may call it.
@@ -106,6 +126,22 @@ class Model {
   }
 
   Session session() { return Session(handle_.get()); }
+
+  // Token ids of a text in UTF-8, and the text of token ids.
+  std::vector<std::int64_t> encode(const std::string& text) const {
+    std::size_t count = 0;
+    check(edgespec_encode(handle_.get(), text.c_str(), nullptr, 0, &count));
+    std::vector<std::int64_t> tokens(count);
+    check(edgespec_encode(handle_.get(), text.c_str(), tokens.data(), count, &count));
+    return tokens;
+  }
+  std::string decode(const std::vector<std::int64_t>& tokens) const {
+    std::size_t bytes = 0;
+    check(edgespec_decode(handle_.get(), tokens.data(), tokens.size(), nullptr, 0, &bytes));
+    std::string text(bytes, '\0');
+    check(edgespec_decode(handle_.get(), tokens.data(), tokens.size(), text.data(), bytes, &bytes));
+    return text;
+  }
 
  private:
   std::unique_ptr<edgespec_model, decltype(&edgespec_close)> handle_;
