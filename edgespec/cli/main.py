@@ -17,7 +17,8 @@ COMMANDS = CommandsByName(
         **{
             name: f"edgespec.cli.commands.{name}_command:{name}"
             for name in (
-                *("batch", "bench", "chat", "compare", "distill", "export", "forget", "generate"),
+                *("audit", "batch", "bench", "chat", "compare", "distill", "export", "forget"),
+                "generate",
                 *("inspect", "providers", "serve", "transcribe", "tune"),
             )
         },

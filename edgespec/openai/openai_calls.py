@@ -31,7 +31,7 @@ class AnswerCalls:
         blocks = whole_blocks(self._reader, text)
         content = "".join(block.text for block in blocks if block.kind == "text")
         thinking = "".join(block.text for block in blocks if block.kind == "thinking")
-        calls = [
+        calls: list[JsonValue] = [
             {
                 "id": call_id(),
                 "type": "function",

@@ -25,6 +25,7 @@ from edgespec.server.metrics import METRICS_TYPE, metrics
 from edgespec.server.model_routes import ModelRoutes
 from edgespec.server.request_log import RequestLog
 from edgespec.server.served import Served
+from edgespec.server.speech_route import SPEECH_PATHS, SpeechRoute
 from edgespec.server.statuses import refusal
 from edgespec.server.text_apis import TEXT_APIS
 from edgespec.server.text_route import TextRoute
@@ -68,10 +69,11 @@ def application(
     Raises:
         UsageError: no page can have one of the origins.
     """
-    known = [api.path for api in TEXT_APIS]
-    served = Served(pairs, drafting, limits or Limits(), strict, [*known, "/v1/models"])
+    known = [*(api.path for api in TEXT_APIS), *SPEECH_PATHS, "/v1/models"]
+    served = Served(pairs, drafting, limits or Limits(), strict, known)
     routes = [
         *(Route(api.path, TextRoute(served, api), methods=["POST"]) for api in TEXT_APIS),
+        *(Route(path, SpeechRoute(served, path), methods=["POST"]) for path in SPEECH_PATHS),
         *ModelRoutes(served).routes(),
         *_own_routes(served),
     ]
@@ -111,6 +113,7 @@ def _own_routes(served: Served) -> list[Route]:
     async def ready(http: HttpRequest) -> Response:
         try:
             served.check()
+            served.by_name.check()
         except EdgespecError as error:
             return refusal(http.url.path, error, 503)
         return JsonResponse({"status": "ready"})

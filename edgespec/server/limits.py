@@ -18,6 +18,7 @@ class Limits:
         texts: that are made at once, where the pair's calls can be shared.
         queue: requests that may wait while others are answered; more are refused with 429.
         max_body: bytes of a request body; a larger one is refused with 413.
+        max_sound: bytes of a request with a sound.
         timeout: seconds in which a request header has to arrive, likewise a body, and in which a
             client has to accept each part of an answer.
     """
@@ -26,6 +27,7 @@ class Limits:
     queue: int = 32
     max_body: int = 2**22
     timeout: float = 30.0
+    max_sound: int = 100 * 2**20
 
 
 def usual_max_body(capacity: int) -> int:

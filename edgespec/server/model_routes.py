@@ -45,15 +45,18 @@ class ModelRoutes:
 
     async def models(self, _: HttpRequest) -> Response:
         """OpenAI's list, which is also Anthropic's."""
-        cards = [model.card for model in self._served.by_name.all]
-        names = [model.name for model in self._served.by_name.all]
+        models = [*self._served.by_name.all, *self._served.speeches.values()]
+        cards, names = [model.card for model in models], [model.name for model in models]
         pages: JsonObject = {"has_more": False, "first_id": names[0], "last_id": names[-1]}
         return JsonResponse({"object": "list", "data": cards, **pages})
 
     async def model(self, http: HttpRequest) -> Response:
         """One of the list."""
+        name = http.path_params["name"]
         try:
-            return JsonResponse(self._served.by_name.named(http.path_params["name"]).card)
+            if name in self._served.speeches:
+                return JsonResponse(self._served.speeches[name].card)
+            return JsonResponse(self._served.by_name.named(name).card)
         except UnknownModelError as error:
             return refusal(http.url.path, error)
 

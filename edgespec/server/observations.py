@@ -15,6 +15,8 @@ TOKENS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 FIRST = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WHOLE = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
+OF_MODEL = ("model",)  # labels
+
 
 class Observations:
     """Counters and histograms of one application.
@@ -29,7 +31,6 @@ class Observations:
     def __init__(self, routes: Collection[str]) -> None:
         self._routes = routes
         self.registry = CollectorRegistry()
-        of_model = {"labelnames": ("model",), "registry": self.registry}
         self._requests = Counter(
             "edgespec_requests",
             "Requests that have ended, by how: answered, refused, failed, left by the client.",
@@ -46,21 +47,37 @@ class Observations:
         self._first = Histogram(
             "edgespec_first_token_seconds",
             "Seconds from a request's header to its first token.",
+            OF_MODEL,
+            registry=self.registry,
             buckets=FIRST,
-            **of_model,
         )
         self._token = Histogram(
             "edgespec_token_seconds",
             "Mean seconds for each token of a request after its first.",
+            OF_MODEL,
+            registry=self.registry,
             buckets=TOKENS,
-            **of_model,
         )
-        self._read = Counter("edgespec_prompt_tokens", "Tokens of prompts.", **of_model)
+        self._read = Counter(
+            "edgespec_prompt_tokens", "Tokens of prompts.", OF_MODEL, registry=self.registry
+        )
+        self._sound = Counter(
+            "edgespec_sound_seconds",
+            "Seconds of sound transcribed.",
+            OF_MODEL,
+            registry=self.registry,
+        )
         self._drafted = Counter(
-            "edgespec_drafted_tokens", "Tokens that a draft proposed.", **of_model
+            "edgespec_drafted_tokens",
+            "Tokens that a draft proposed.",
+            OF_MODEL,
+            registry=self.registry,
         )
         self._accepted = Counter(
-            "edgespec_accepted_tokens", "Drafted tokens that became part of a text.", **of_model
+            "edgespec_accepted_tokens",
+            "Drafted tokens that became part of a text.",
+            OF_MODEL,
+            registry=self.registry,
         )
 
     def add(self, record: RequestRecord) -> None:
@@ -75,5 +92,6 @@ class Observations:
         if record.token_seconds is not None:
             self._token.labels(record.model).observe(record.token_seconds)
         self._read.labels(record.model).inc(record.prompt_tokens)
+        self._sound.labels(record.model).inc(record.sound_seconds)
         self._drafted.labels(record.model).inc(record.drafted)
         self._accepted.labels(record.model).inc(record.accepted)

@@ -13,6 +13,7 @@ from edgespec.pair.pair import Pair
 from edgespec.server.limits import Limits
 from edgespec.server.observations import Observations
 from edgespec.server.served_model import ServedModels
+from edgespec.server.served_speech import ServedSpeech
 from edgespec.server.statuses import StoppingError
 
 __all__ = ["Served", "first_of"]
@@ -29,7 +30,8 @@ class Served:
         routes: paths that are told apart in /metrics.
 
     Attributes:
-        by_name: the models.
+        by_name: the models that make texts.
+        speeches: those that make text of sound, by name.
         drafting: options of `Pair.stream` that no request decides.
         stopping: every request ends now.
         draining: no other request is taken; those that run may end.
@@ -47,7 +49,13 @@ class Served:
     ) -> None:
         self.drafting = drafting
         self.limits = limits
-        self.by_name = ServedModels(pairs, limits)
+        hearing = {name: pair for name, pair in pairs.items() if pair.manifest.target.is_speech}
+        texts = {name: pair for name, pair in pairs.items() if name not in hearing}
+        self.by_name = ServedModels(texts, limits)
+        draft = drafting.get("draft")
+        self.speeches = {
+            name: ServedSpeech(name, pair, draft, limits.queue) for name, pair in hearing.items()
+        }
         self.stopping = asyncio.Event()
         self.draining = asyncio.Event()
         self.unknown = UnknownFields(strict)
@@ -55,11 +63,9 @@ class Served:
         self.observations = Observations(routes)
 
     def check(self) -> None:
-        """Raises StoppingError if no other request is taken, and QueueFullError if every queue is
-        full."""
+        """Raises StoppingError if no other request is taken."""
         if self.draining.is_set() or self.stopping.is_set():
             raise StoppingError("the server is stopping; ask it again when it has been started")
-        self.by_name.check()
 
     async def until_stopped(self, work: Awaitable[T]) -> T:
         """The result of the work, unless the server stops first. Raises StoppingError then."""

@@ -12,7 +12,7 @@ from edgespec.pair.concurrent.async_batch import AsyncBatch
 from edgespec.pair.pair import Pair
 from edgespec.server.limits import Limits
 
-__all__ = ["QueueFullError", "ServedModel", "ServedModels", "UnknownModelError"]
+__all__ = ["QueueFullError", "ServedModel", "ServedModels", "UnknownModelError", "model_card"]
 
 
 LATEST = ":latest"  # Ollama's clients may add it to a name
@@ -24,6 +24,13 @@ class QueueFullError(EdgespecError):
 
 class UnknownModelError(UsageError):
     """No model of this name is served. Status 404."""
+
+
+def model_card(name: str) -> JsonObject:
+    """OpenAI's object for a model, which has the fields of Anthropic's, too."""
+    own: JsonObject = {"id": name, "object": "model", "created": 0, "owned_by": "edgespec"}
+    more = {"type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
+    return {**own, **more}
 
 
 @dataclass(frozen=True)
@@ -45,10 +52,8 @@ class ServedModel:
 
     @property
     def card(self) -> JsonObject:
-        """OpenAI's object for a model, which has the fields of Anthropic's, too."""
-        own: JsonObject = {"id": self.name, "object": "model", "created": 0}
-        more: JsonObject = {"type": "model", "display_name": self.name}
-        return {**own, "owned_by": "edgespec", **more, "created_at": "1970-01-01T00:00:00Z"}
+        """OpenAI's object for a model."""
+        return model_card(self.name)
 
     def check(self) -> None:
         """Raises QueueFullError if another text cannot wait."""
@@ -63,7 +68,7 @@ class ServedModels:
     """All pairs of a server, by their names.
 
     Args:
-        pairs: at least one.
+        pairs: that make texts; perhaps none, beside speech pairs.
         limits: of each.
     """
 
@@ -103,6 +108,10 @@ class ServedModels:
         """
         if len(self._models) == 1:
             return self.all[0]
+        if not self._models:
+            raise UnknownModelError(
+                "no model here makes text of text, only of sound; ask at /v1/audio/transcriptions"
+            )
         if not isinstance(name, str):
             raise UsageError(f"model is {shortened(name)}; give one of: {', '.join(self._models)}")
         return self.named(name)
@@ -112,4 +121,5 @@ class ServedModels:
         for model in self.all:
             if not model.batch.is_full or model.batch.waiting < model.queue:
                 return
-        self.all[0].check()
+        for model in self.all:
+            model.check()

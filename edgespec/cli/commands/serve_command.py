@@ -48,6 +48,13 @@ logger = logging.getLogger("edgespec.server")
     "cache.",
 )
 @click.option(
+    "--max-sound",
+    type=click.IntRange(min=1),
+    default=100 * 2**20,
+    show_default=True,
+    help="Bytes of a request with a sound, for a speech pair (status 413 above).",
+)
+@click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True, max=86400),
     default=30.0,
@@ -103,6 +110,7 @@ def serve(
     texts: int,
     queue: int,
     max_body: int | None,
+    max_sound: int,
     timeout: float,
     api_key: str | None,
     origins: tuple[str, ...],
@@ -140,7 +148,7 @@ def serve(
     with service_log(log_level, log_format == "json", log_file), listening(host, port) as at:
         pairs = {name: loading.pair(plainly=no_draft) for name, loading in named.items()}
         most = max(usual_max_body(pair.target.capacity) for pair in pairs.values())
-        limits = Limits(texts, queue, max_body or most, timeout)
+        limits = Limits(texts, queue, max_body or most, timeout, max_sound)
         port = at.getsockname()[1]
         for name, pair in pairs.items():
             at_once = "one text" if not pair.shares_calls else f"up to {texts} texts"
@@ -159,10 +167,6 @@ def _named(loadings: list[Loading]) -> dict[str, Loading]:
         if not is_named or Path(given.name).exists():
             name, pair = "", given.name
         loading = replace(given, name=pair)
-        if loading.manifest.target.is_speech:
-            raise UsageError(
-                f"{pair} makes text of sound, and requests have none; use: edgespec transcribe"
-            )
         name = name or loading.folder.resolve().name
         if name in named:
             raise UsageError(

@@ -11,7 +11,7 @@ from edgespec.errors import UsageError, shortened
 from edgespec.openai.json_value import JsonObject
 from edgespec.server.limits import Limits
 
-__all__ = ["BodySizeError", "BodyTimeoutError", "json_object", "read_body"]
+__all__ = ["BodySizeError", "BodyTimeoutError", "checked_size", "json_object", "read_body"]
 
 
 class BodySizeError(UsageError):
@@ -65,25 +65,35 @@ def _check_content_type(http: HttpRequest) -> None:
 
 
 async def _read(http: HttpRequest, max_bytes: int) -> bytes:
-    announced = http.headers.get("content-length", "")
-    if announced.isascii() and announced.isdecimal() and _above(announced, max_bytes):
-        raise BodySizeError(_too_large(f"has {shortened(announced)[1:-1]} bytes", max_bytes))
+    checked_size(http, max_bytes)
     body = bytearray()
     async for part in http.stream():
-        if len(body) + len(part) > max_bytes:
-            raise BodySizeError(_too_large("is larger", max_bytes))
+        checked_size(len(body) + len(part), max_bytes)
         body += part
     return bytes(body)
+
+
+def checked_size(body: HttpRequest | int, max_bytes: int, option: str = "--max-body") -> None:
+    """Raises BodySizeError for a body that is too large.
+
+    Args:
+        body: its request, which may announce its size, or the bytes that have come.
+        option: that sets the limit.
+    """
+    if isinstance(body, int):
+        what = "is larger" if body > max_bytes else None
+    else:
+        announced = body.headers.get("content-length", "")
+        known = announced.isascii() and announced.isdecimal() and _above(announced, max_bytes)
+        what = f"has {shortened(announced)[1:-1]} bytes" if known else None
+    if what is not None:
+        raise BodySizeError(
+            f"the body {what}; the limit is {max_bytes} bytes: send less, or start the server with "
+            f"a larger {option}"
+        )
 
 
 def _above(digits: str, limit: int) -> bool:
     """Whether the number is larger; Python refuses to convert thousands of digits."""
     digits = digits.lstrip("0")
     return len(digits) > 20 or int(digits or "0") > limit
-
-
-def _too_large(what: str, max_bytes: int) -> str:
-    return (
-        f"the body {what}; the limit is {max_bytes} bytes: send less, or start the server with a "
-        "larger --max-body"
-    )

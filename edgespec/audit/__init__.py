@@ -1,0 +1,1 @@
+"""Whether a program's greedy text depends on what it must not depend on."""
