@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -88,33 +88,17 @@ def audit(
       edgespec audit http://127.0.0.1:8080 --without '{"speculative.n_max": 0}'
       edgespec audit --command "a --fast {}" --command "a {}"
     """
-    from edgespec.audit.answerers import CommandAnswerer, ServerAnswerer
     from edgespec.audit.audit_prompts import PROMPTS
     from edgespec.audit.checks_of_texts import audited
 
-    one: Answerer
-    other: Answerer | None = None
+    asked = _Asked(model, tokens, chat, api_key)
     if commands:
-        if url is not None or len(commands) != 2:
-            raise UsageError(f"{len(commands)} commands are given; give two of them and no URL")
-        one, other = (CommandAnswerer(_words(command)) for command in commands)
-    elif url is None:
-        raise UsageError("there is nothing to audit; give a URL, or two commands")
+        one, other = _of_commands(url, commands)
     else:
-        off = {} if without is None else _fields(without)
-
-        def server(at: str, more: dict[str, object]) -> ServerAnswerer:
-            return ServerAnswerer(
-                at, model=model, tokens=tokens, chats=chat, key=api_key, more=more
-            )
-
-        one = server(url, {})
-        if against is not None or off:
-            other = server(against or url, off)
-    lines = PROMPTS if prompts is None else read_lines(prompts)
+        one, other = _of_servers(url, against, without, asked)
     findings = audited(
         one,
-        lines,
+        PROMPTS if prompts is None else read_lines(prompts),
         other=other,
         neighbours=1 if commands else at_once,
         continues=not (chat or commands),
@@ -126,6 +110,40 @@ def audit(
         _show(findings)
     if any(finding.differ for finding in findings):
         sys.exit(1)
+
+
+class _Asked(NamedTuple):
+    """What every server is asked."""
+
+    model: str
+    tokens: int
+    chats: bool
+    key: str | None
+
+
+def _of_commands(url: str | None, commands: Sequence[str]) -> tuple[Answerer, Answerer]:
+    """The two programs that commands name."""
+    from edgespec.audit.answerers import CommandAnswerer
+
+    if url is not None or len(commands) != 2:
+        raise UsageError(f"{len(commands)} commands are given; give two of them and no URL")
+    one, other = (CommandAnswerer(_words(command)) for command in commands)
+    return one, other
+
+
+def _of_servers(
+    url: str | None, against: str | None, without: str | None, asked: _Asked
+) -> tuple[Answerer, Answerer | None]:
+    """The server, and the other one, or itself with other fields, if it is compared."""
+    from edgespec.audit.answerers import ServerAnswerer
+
+    if url is None:
+        raise UsageError("there is nothing to audit; give a URL, or two commands")
+    off = {} if without is None else _fields(without)
+    one = ServerAnswerer(url, **asked._asdict())
+    if against is None and not off:
+        return one, None
+    return one, ServerAnswerer(against or url, more=off, **asked._asdict())
 
 
 def _words(command: str) -> list[str]:
