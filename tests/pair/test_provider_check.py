@@ -3,6 +3,8 @@ exact."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ THERE = Device(1, "elsewhere")
 def computed(tiny_folder, monkeypatch):
     """Says what a device makes of the processor's logits."""
 
-    def computed(change):
+    def computed(change, host=None):
         def both(folder, manifest, variant, device):
             there, here = (
                 open_model(folder, manifest.target, variant, device=Device(1), min_rows=2)
@@ -33,7 +35,8 @@ def computed(tiny_folder, monkeypatch):
             return [there, here]
 
         monkeypatch.setattr(provider_check, "_both", both)
-        refuse_if_far(tiny_folder, read_manifest(tiny_folder), "fp32", THERE)
+        manifest = dataclasses.replace(read_manifest(tiny_folder), host=host)
+        refuse_if_far(tiny_folder, manifest, "fp32", THERE)
 
     return computed
 
@@ -63,6 +66,33 @@ def test_what_rounding_does_not_explain_is_refused(computed, change, words):
         computed(change)
     assert len(str(error.value).splitlines()) == 1
     assert "take another" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("number_format", "refused"), [("fp16", True), ("w4a16", True), ("w8a8", False)]
+)
+def test_activations_of_8_bits_may_differ_by_steps(computed, monkeypatch, number_format, refused):
+    """A tiny model in w8a8 was 11 % off on Qualcomm's NPU, by steps of its ranges."""
+    limit = provider_check._limit_of(number_format)
+    monkeypatch.setattr(provider_check, "_limit_of", lambda _: limit)
+
+    def stepped(logits):
+        steps = np.zeros_like(logits)
+        steps[:, -1] = 0.15 * np.abs(logits).max()
+        return logits - steps
+
+    if not refused:
+        computed(stepped)
+        return
+    with pytest.raises(EdgespecError, match=r"of the largest.*rounding explains 10%"):
+        computed(stepped)
+
+
+@pytest.mark.parametrize(("host", "told"), [(None, True), ("gpu", False), ("npu", False)])
+def test_only_an_export_for_any_machine_is_told_to_be_exported_for_a_gpu(computed, host, told):
+    with pytest.raises(EdgespecError, match="rounding explains") as error:
+        computed(lambda logits: logits * 1.1, host)
+    assert ("--for gpu" in str(error.value)) == told
 
 
 def test_it_is_compared_before_row_invariance_is_measured(own_pair, monkeypatch):

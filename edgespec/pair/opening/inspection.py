@@ -10,7 +10,7 @@ from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.device.device import Device, variant_title
 from edgespec.pair.opening.invariance_cache import known_invariance, measured_invariance
 from edgespec.pair.opening.profile import Profile
-from edgespec.pair.opening.provider_check import left_out_if_it_cannot, log_distance
+from edgespec.pair.opening.provider_check import left_out_if_it_cannot
 from edgespec.pair.opening.setup import LoadRequest, resolve_setup
 
 __all__ = ["known_invariances", "measured_invariances"]
@@ -36,7 +36,7 @@ def measured_invariances(
     """Results for all variants, measured again and written into the folder.
 
     Where the provider is not the processor, it is logged which variants do not run on it, and how
-    far the distributions of the others are from the processor's.
+    far the logits of the others are from the processor's.
 
     Args:
         long: see `edgespec.pair.opening.runtime.measure_row_invariance`.
@@ -47,7 +47,6 @@ def measured_invariances(
             f"target {variant_title(name, device.provider)}", device.provider
         ):
             found[name] = measured_invariance(folder, manifest, name, device, long=long)
-            log_distance(folder, manifest, name, device)
     return found
 
 

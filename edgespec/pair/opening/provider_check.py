@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgespec.artifact.hosts import GPU
 from edgespec.artifact.manifest import Manifest
 from edgespec.artifact.row_invariance import Distance
 from edgespec.core.model import Model
@@ -46,17 +45,19 @@ class _Limit(NamedTuple):
     kl: float
 
 
-# Of weights in float32, on devices that multiply in 19 bits (TF32) too; and of fewer bits, which
-# every device rounds at other places.
-WIDE, NARROW = _Limit(0.01, 0.001), _Limit(0.1, 0.02)
+# Of weights in float32, on devices that multiply in 19 bits (TF32) too; of fewer bits, which every
+# device rounds at other places; and of activations in 8 bits, where a number near the border of two
+# steps falls to different sides: a step is 0.4 % of a range, and there are some in every layer.
+WIDE, NARROW, STEPPED = _Limit(0.01, 0.001), _Limit(0.1, 0.02), _Limit(0.3, 0.05)
 COMPARED = 2  # sample texts
 
 
 def refuse_if_far(folder: Path, manifest: Manifest, variant: str, device: Device) -> None:
-    """Compares the logits of a few calls on a provider with those on the processor.
+    """Compares the logits of a few calls on a provider with those of the same graph on the
+    processor, and logs how far they are.
 
-    A provider can keep rows apart and compute something else: attention of onnxruntime-webgpu 1.27
-    does.
+    A quantized graph is compared with itself, not with the model that it was made of. A provider
+    can keep rows apart and compute something else: attention of onnxruntime-webgpu 1.27 does.
 
     Raises:
         EdgespecError: they are further apart than rounding explains, or not finite numbers.
@@ -78,15 +79,29 @@ def refuse_if_far(folder: Path, manifest: Manifest, variant: str, device: Device
         )
     difference = float(np.abs(found - expected).max() / np.abs(expected).max())
     kl = mean_kl(expected, found)
-    limit = WIDE if target.variants[variant].weights_format == "fp32" else NARROW
+    limit = _limit_of(target.variants[variant].weights_format)
     if difference > limit.difference or kl > limit.kl:
+        other = "export the pair with --for gpu, or " if manifest.host is None else ""
         raise EdgespecError(
             f"{what} is another model than on the processor: logits differ by {difference:.1%} of "
             f"the largest, KL {kl:.2g} nats, and rounding explains {limit.difference:.0%} and "
-            f"{limit.kl:g}; {'' if manifest.host == GPU else 'export the pair with --for gpu, or '}"
-            "take another provider (cpu)"
+            f"{limit.kl:g}; {other}take another provider (cpu)"
         )
-    logger.info("%s: logits within %.1e of the processor's, KL %.1e", what, difference, kl)
+    same = float((expected.argmax(axis=1) == found.argmax(axis=1)).mean())
+    logger.info(
+        "%s: logits within %.1e of the processor's, KL %.1e, same first choice %.1f%%",
+        what,
+        difference,
+        kl,
+        100 * same,
+    )
+
+
+def _limit_of(number_format: str) -> _Limit:
+    """The limit for a format of weights; those of NPUs name the bits of activations, too: w8a8."""
+    if number_format == "fp32":
+        return WIDE
+    return STEPPED if number_format.endswith("a8") else NARROW
 
 
 def log_distance(folder: Path, manifest: Manifest, variant: str, device: Device) -> None:
