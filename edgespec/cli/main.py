@@ -26,6 +26,8 @@ COMMANDS = CommandsByName(
         "show": "edgespec.cli.models.list_command:show",
         "rm": "edgespec.cli.models.remove_command:rm",
         "prune": "edgespec.cli.models.remove_command:prune",
+        "pull": "edgespec.cli.models.hub_command:pull",
+        "push": "edgespec.cli.models.hub_command:push",
     }
 )
 

@@ -35,8 +35,9 @@ def pair_folder(name: str, target_format: str | None = None) -> Path:
     path = Path(name)
     if (path / MANIFEST).is_file():
         return path
-    if name and path.name == name and (pairs_home() / name / MANIFEST).is_file():
-        return pairs_home() / name
+    kept = pairs_home() / name.replace("/", "--")  # owner/name was pulled from a hub
+    if name and not path.is_absolute() and not path.exists() and (kept / MANIFEST).is_file():
+        return kept
     if _is_plain_path(path):
         return path  # `read_manifest` says what is missing
     request = export_request(name, target_formats=(target_format,) if target_format else None)

@@ -18,8 +18,8 @@ from edgespec.library.kept_pairs import bytes_of, find_kept, kept_pairs, size
 __all__ = ["prune", "rm"]
 
 DAY = 86_400
-# What an export that was cut off leaves beside the folder NAME: its files, and notes about them.
-LEFT = (".partial", ".replaced", ".recipe")
+# What an export or a pull that was cut off leaves beside the folder NAME: files, notes about them.
+LEFT = (".partial", ".replaced", ".recipe", ".download")
 YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

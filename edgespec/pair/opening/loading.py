@@ -125,7 +125,7 @@ def _mark_used(
     """For `edgespec list`, which says of the default target whether it is exact here."""
     is_default = setup.target_format == next(iter(manifest.target.variants))
     tested = invariance if is_default and setup.device.provider == CPU else None
-    mark_used(folder, tested and tested.is_row_invariant)
+    mark_used(folder, None if tested is None else tested.is_row_invariant)
 
 
 def _shares_calls(
