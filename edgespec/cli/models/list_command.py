@@ -48,7 +48,9 @@ def list_models(available: bool, as_json_: bool) -> None:
     if not pairs:
         click.echo(f"no model is kept in {pairs_home()}; edgespec list --available", err=True)
         return
-    rows = [("NAME", "FORMATS", "SIZE", "LAST USED", "EXACT HERE", "TUNED", "VERSION")]
+    rows: list[tuple[str, ...]] = [
+        ("NAME", "FORMATS", "SIZE", "LAST USED", "EXACT HERE", "TUNED", "VERSION")
+    ]
     rows += [_row(pair) for pair in pairs]
     click.echo(_table(rows))
     _say_older(pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TextIO
+from typing import IO
 
 __all__ = ["LiveLines"]
 
@@ -17,7 +17,7 @@ class LiveLines:
         file: of the terminal.
     """
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: IO[str]) -> None:
         self._file = file
         self._drawn = 0  # lines that are on the screen and may change; the cursor is in the last
         self._kept = 0  # lines of the current text that have left the screen's reach

@@ -97,7 +97,6 @@ def load(
     capacity = default_capacity(manifest) if capacity is None else capacity
     invariance = invariance_of(folder, manifest, setup.target_format, setup.device, capacity)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
-    _mark_used(folder, manifest, setup, invariance)
     parts = PairParts(
         manifest,
         tokenizer,
@@ -119,13 +118,12 @@ def load(
     return _pair(folder, parts)
 
 
-def _mark_used(
-    folder: Path, manifest: Manifest, setup: ResolvedSetup, invariance: RowInvariance | None
-) -> None:
+def _mark_used(folder: Path, parts: PairParts) -> None:
     """For `edgespec list`, which says of the default target whether it is exact here."""
-    is_default = setup.target_format == next(iter(manifest.target.variants))
-    tested = invariance if is_default and setup.device.provider == CPU else None
-    mark_used(folder, None if tested is None else tested.is_row_invariant)
+    is_default = parts.formats[0] == next(iter(parts.manifest.target.variants))
+    tested = parts.exact or not parts.allow_inexact
+    known = is_default and tested and parts.devices[0].provider == CPU
+    mark_used(folder, parts.exact if known else None)
 
 
 def _shares_calls(
@@ -143,6 +141,7 @@ def _shares_calls(
 
 def _pair(folder: Path, parts: PairParts) -> Pair:
     """The pair of these parts: speech models need their speech formats."""
+    _mark_used(folder, parts)
     drafting = parts.drafting()
     if not parts.manifest.target.is_speech:
         return Pair(parts, drafting)
