@@ -181,6 +181,25 @@ def test_tables_3_and_5_are_printed_and_plotted(tiny_folder, tmp_path):
     assert len(list(tmp_path.glob("*.png"))) == 3
 
 
+def test_the_texts_of_a_table_are_the_shipped_pairs_corpus_unless_given(
+    tiny_folder, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    options = ["table3", "--pair", tiny_folder, "--tokens", 20, "--longest", 10]
+    code, output = run(*options, "--task", "ende")
+    assert code == 1
+    assert "`python examples/en_de/corpus build/en-de-recipe/corpus`" in output
+    assert output.count("\n") == 1
+    assert "give them with --data" in run(*options, "--task", "cnndm")[1]
+    corpus = tmp_path / "build" / "en-de-recipe" / "corpus"
+    corpus.mkdir(parents=True)
+    (corpus / "descriptions-valid.tsv").write_text("a\tb\n" * 12)
+    (corpus / "descriptions.tsv").write_text("c\td\n" * 12)
+    code, output = run(*options, "--task", "ende")
+    assert code == 0, output
+    assert "12 prompts of descriptions-valid.tsv" in output
+
+
 def test_mistakes_are_one_line(tmp_path):
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(EdgespecError, match="has no text; give one text a line"):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["reproduce"]
 
+# Where examples/en_de/run leaves the English-German texts.
+CORPUS = Path("build/en-de-recipe/corpus")
+
 OUTPUT = click.option(
     "-o",
     "--output",
@@ -36,8 +39,8 @@ TASK = click.option(
 DATA = click.option(
     "--data",
     type=click.Path(path_type=Path),
-    required=True,
-    help="One text per line: a source and, after a tab, its reference.",
+    help="One text per line: a source and, after a tab, its reference; default for ende: "
+    f"descriptions-valid.tsv in {CORPUS}, with descriptions.tsv for --ngrams.",
 )
 PAIR = click.option(
     "--pair", type=click.Path(path_type=Path), required=True, help="An exported pair."
@@ -71,7 +74,7 @@ def reproduce(context: click.Context) -> None:
     Example:
       python -m edgespec_jax table1
       python -m edgespec_jax table2 --measure --divisor 8 --format fp32
-      python -m edgespec_jax table3 --task ende --data valid.tsv --pair build/en-de
+      python -m edgespec_jax table3 --task ende --pair build/en-de
     """
     context.with_resource(logging_lines())
 
@@ -175,7 +178,7 @@ def _alpha_command(name: str, help_: str) -> None:
     @OUTPUT
     def command(
         task: str,
-        data: Path,
+        data: Path | None,
         pair: Path,
         ngrams: Path | None,
         prefix: str,
@@ -189,6 +192,7 @@ def _alpha_command(name: str, help_: str) -> None:
         from edgespec_jax.reproduce.material import open_material
         from edgespec_jax.reproduce.paper import read_paper
 
+        data, ngrams = _texts(task, data, ngrams)
         material = open_material(pair, data, ngrams, prefix, threads)
         effort = measured.Effort(tokens, longest, seed)
         table = {"table3": measured.table3, "table5": measured.table5}[name]
@@ -219,6 +223,21 @@ def figures(output: Path) -> None:
         click.echo(f"{output} has no measured table: the pictures show the paper's", err=True)
     for path in draw(read_paper(), output):
         click.echo(path)
+
+
+def _texts(task: str, data: Path | None, ngrams: Path | None) -> tuple[Path, Path | None]:
+    """The files of sources and of n-grams: as given, or the corpus of the shipped pair."""
+    if data is not None:
+        return data, ngrams
+    if task != "ende":
+        raise UsageError(f"task is {task}, whose texts are not made here; give them with --data")
+    data = CORPUS / "descriptions-valid.tsv"
+    if not data.is_file():
+        raise UsageError(
+            f"{data} is not there; make it from Debian's packages with "
+            f"`python examples/en_de/corpus {CORPUS}`, or give texts with --data"
+        )
+    return data, ngrams or CORPUS / "descriptions.tsv"
 
 
 def _opened(named: Mapping[str, str]) -> dict[str, JaxCheckpoint]:

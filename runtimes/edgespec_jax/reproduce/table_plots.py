@@ -55,7 +55,7 @@ def draw(paper: Paper, folder: Path) -> list[Path]:
 def _tokens_a_round(axes: Axes, paper: Paper, folder: Path) -> None:
     for gamma in GAMMAS:
         axes.plot(ALPHAS, [expected_tokens(a, gamma) for a in ALPHAS], label=f"γ = {gamma}")
-    axes.set(xlabel="α", ylabel="tokens a target call", title="Equation 1")
+    axes.set(xlabel="α", ylabel="tokens a target call", title="Equation 1 of the paper")
     axes.legend()
 
 
@@ -73,7 +73,11 @@ def _expected_against_measured(axes: Axes, paper: Paper, folder: Path) -> None:
             label="here, synthetic acceptance",
         )
     axes.axline((1, 1), slope=1, linewidth=0.8, color="grey")
-    axes.set(xlabel="expected speed-up", ylabel="measured speed-up", title="Table 2")
+    axes.set(
+        xlabel="expected speed-up",
+        ylabel="measured speed-up",
+        title="Table 2: the paper's rows and those measured here",
+    )
     axes.legend()
 
 
@@ -95,7 +99,9 @@ def _alpha_by_draft(axes: Axes, paper: Paper, folder: Path) -> None:
         heights = [pair[side] for pair in bars.values()]
         axes.bar([position + shift for position in positions], heights, width=0.4, label=f"T = {t}")
     axes.set_xticks(list(positions), list(bars), fontsize=6)
-    axes.set(ylabel="α", title="Table 3, English-German")
+    axes.set(
+        ylabel="α", title="Table 3, English-German: the paper's drafts and those measured here"
+    )
     axes.legend()
 
 
