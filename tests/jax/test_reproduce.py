@@ -187,7 +187,7 @@ def test_the_texts_of_a_table_are_the_shipped_pairs_corpus_unless_given(
     monkeypatch.chdir(tmp_path)
     options = ["table3", "--pair", tiny_folder, "--tokens", 20, "--longest", 10]
     code, output = run(*options, "--task", "ende")
-    assert code == 1
+    assert code == 2
     assert "`python examples/en_de/corpus build/en-de-recipe/corpus`" in output
     assert output.count("\n") == 1
     assert "give them with --data" in run(*options, "--task", "cnndm")[1]
