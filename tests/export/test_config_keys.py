@@ -76,7 +76,8 @@ def test_the_table_is_what_the_script_makes_of_the_installed_transformers():
 
 
 def test_every_model_type_of_transformers_has_its_keys():
-    own = {"eagle", "eagle3", "block", "qwen3_5_mtp", "t5_shared_encoder", *OWN_CODE}
+    drafts = {"eagle", "eagle3", "block", "dflash", "dflash2", "dspark", "qwen3_5_mtp"}
+    own = {*drafts, "t5_shared_encoder", *OWN_CODE}
     types = {kind for family in FAMILIES for kind in family.model_types}
     assert {kind for kind in types if class_keys(kind) is None} == own
 
@@ -173,7 +174,9 @@ def test_an_unknown_family_is_one_line_with_the_nearest_and_no_internal_names(mo
     with pytest.raises(EdgespecError, match=words) as error:
         family_of({"model_type": model_type}, "model")
     assert "\n" not in str(error.value)
-    assert not any(name in str(error.value) for name in ("t5_shared_encoder", "eagle", "block,"))
+    assert not any(
+        name in str(error.value) for name in ("t5_shared_encoder", "eagle", "block,", "dspark")
+    )
 
 
 @pytest.mark.parametrize(
