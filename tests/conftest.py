@@ -26,6 +26,9 @@ MODELS = Path(__file__).parents[1] / "models"
 FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
+# A developer's own settings are no part of a test.
+os.environ["EDGESPEC_CONFIG"] = os.devnull
+
 # How long an example takes says nothing on a shared machine.
 hypothesis.settings.register_profile("edgespec", deadline=None)
 hypothesis.settings.load_profile("edgespec")

@@ -9,6 +9,7 @@ import click
 from edgespec import __version__
 from edgespec.cli.command_line import CommandLine, CommandsByName
 from edgespec.cli.logging_lines import logging_lines
+from edgespec.cli.settings_file import settings_of
 
 __all__ = ["main"]
 
@@ -17,8 +18,8 @@ COMMANDS = CommandsByName(
         **{
             name: f"edgespec.cli.commands.{name}_command:{name}"
             for name in (
-                *("audit", "batch", "bench", "chat", "compare", "distill", "export", "forget"),
-                "generate",
+                *("audit", "batch", "bench", "chat", "compare", "completion", "distill"),
+                *("export", "forget", "generate"),
                 *("inspect", "providers", "serve", "transcribe", "tune"),
             )
         },
@@ -47,7 +48,12 @@ def main(context: click.Context) -> None:
       edgespec chat smollm2-1.7b
       edgespec export flan-t5-large flan-t5-small -o build/flan
       edgespec generate build/flan "translate English to German: Good morning."
+
+    Options that are always the same can stand in ~/.config/edgespec/settings.toml.
     """
     context.with_resource(logging_lines())
     if os.environ.get("NO_COLOR"):
         context.color = False
+    if context.invoked_subcommand in COMMANDS:
+        name = str(context.invoked_subcommand)
+        context.default_map = {name: settings_of(main, context, name)}

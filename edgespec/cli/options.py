@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from edgespec.cli.checks import (
     check_file,
@@ -19,6 +20,7 @@ from edgespec.cli.checks import (
     check_stops,
     check_template_option,
 )
+from edgespec.cli.settings_file import is_from_file
 from edgespec.core.distribution_options import (
     LogitEdits,
     Option,
@@ -93,7 +95,17 @@ def _drafter_names() -> click.Choice[str]:
     return click.Choice(DRAFTER_NAMES)
 
 
-PAIR = click.argument("pair")
+def _complete_pair(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Names of exported models in the cache, and folders."""
+    from edgespec.artifact.manifest import MANIFEST
+    from edgespec.library.pair_cache import pairs_home
+
+    kept = sorted(path.parent.name for path in pairs_home().glob(f"*/{MANIFEST}"))
+    named = [CompletionItem(name) for name in kept if name.startswith(begun)]
+    return named or [CompletionItem(begun, type="dir")]
+
+
+PAIR = click.argument("pair", shell_complete=_complete_pair)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 THREADS = click.option(
     "--threads",
@@ -257,7 +269,7 @@ def LANGUAGES(command: Command) -> Command:  # noqa: N802
 
 def drafting(draft: str | None, no_draft: bool) -> bool | str:
     """What `Pair.stream` calls `draft`."""
-    if no_draft and draft:
+    if no_draft and draft and not is_from_file("draft"):
         raise UsageError("--no-draft and --draft contradict each other; give one")
     return False if no_draft else draft or True
 

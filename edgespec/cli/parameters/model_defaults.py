@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
+from edgespec.cli.settings_file import is_from_file
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ __all__ = ["check_greedy", "generation_options"]
 
 
 def check_greedy(options: Mapping[str, object]) -> None:
-    """Raises UsageError if --greedy comes with a temperature."""
-    if options["greedy"] and options["temperature"]:
+    """Raises UsageError if --greedy comes with a temperature on the command line."""
+    if options["greedy"] and options["temperature"] and not is_from_file("temperature"):
         raise UsageError("--greedy and --temperature contradict each other; give one")
 
 
@@ -32,5 +33,6 @@ def generation_options(manifest: Manifest, options: Mapping[str, object]) -> Gen
     if options["greedy"]:
         own = {"temperature": 0.0, **model.edits(), "max_new_tokens": model.length()}
     given = {name: value for name, value in options.items() if value is not None and value != ()}
-    del given["greedy"]
+    if given.pop("greedy") and is_from_file("temperature"):
+        given.pop("temperature", None)
     return cast("GenerationOptions", {**own, **given})
