@@ -32,9 +32,7 @@ def generated(folder, *options):
 
 
 def test_what_is_given_first_decides(tiny_folder, settings):
-    settings(
-        "[all]\nmax-new-tokens = 5\nseed = 3\n[generate]\nmax-new-tokens = 4\n[tune]\nmax-new-tokens = 2"
-    )
+    settings("[all]\nmax-new-tokens = 5\nseed = 3\n[generate]\nmax-new-tokens = 4\n")
     assert len(generated(tiny_folder, "--ignore-eos", "-n", 3)["token_ids"]) == 3
     made = generated(tiny_folder, "--ignore-eos")
     assert (len(made["token_ids"]), made["seed"]) == (4, 3)

@@ -79,8 +79,7 @@ def load(
         threads: for each model; None takes the physical cores.
         capacity: positions that each cache holds; None takes the exporter's choice.
         target_format, draft_format: which exported variant; None takes the first.
-        provider, draft_provider: what runs each, as `edgespec providers` names it; None takes what
-            was tuned, or the processor, or for a draft the target's if that is given.
+        provider, draft_provider: see `edgespec providers`; None: as tuned, the target's, or cpu.
         allow_inexact: speculate even on a target that is not row-invariant; it is not measured.
         remember: a folder that keeps the newest 65 536 tokens of outputs, for later drafts.
         corpus: text files that are looked up for drafts, of at most 1 000 000 tokens.
