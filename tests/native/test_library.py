@@ -76,6 +76,24 @@ def test_the_examples_answer_as_python_does(built, chat_folder, tmp_path, langua
     assert answer.stdout.decode() == expected.text
 
 
+@pytest.mark.skipif(
+    shutil.which("cmake") is None or shutil.which("pkg-config") is None,
+    reason="needs cmake and pkg-config",
+)
+def test_what_is_installed_is_found_by_pkg_config(built, tmp_path):
+    output("cmake", "--install", LIBRARY.parent, "--prefix", tmp_path / "first", "--strip")
+    (tmp_path / "first").rename(tmp_path / "moved")
+    (found,) = (tmp_path / "moved").rglob("edgespec.pc")
+    flags = output(
+        "env", f"PKG_CONFIG_PATH={found.parent}", "pkg-config", "--cflags", "--libs", "edgespec"
+    )
+    program = tmp_path / "chat"
+    output("cc", "-std=c99", NATIVE / "examples" / "chat.c", *flags.split(), "-o", program)
+    libraries = {"LD_LIBRARY_PATH": str(found.parents[1])}
+    refused = subprocess.run([program], env=libraries, capture_output=True, check=False)
+    assert (refused.returncode, refused.stderr.split()[0]) == (2, b"chat")
+
+
 @deep
 @binutils
 def test_shared_functions_run_on_every_processor(built):
