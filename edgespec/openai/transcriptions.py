@@ -52,7 +52,7 @@ class TranscriptionRequest:
 
     def whole(self, transcript: Transcript) -> JsonObject:
         """An answer that is an object."""
-        usage = {"type": "duration", "seconds": round(transcript.duration, 3)}
+        usage: JsonObject = {"type": "duration", "seconds": round(transcript.duration, 3)}
         if self.form != "verbose_json":
             return {"text": transcript.text, "usage": usage}
         segments = [_segment(number, part) for number, part in enumerate(transcript.segments)]

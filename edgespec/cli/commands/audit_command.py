@@ -92,10 +92,9 @@ def audit(
     from edgespec.audit.checks_of_texts import audited
 
     asked = _Asked(model, tokens, chat, api_key)
-    if commands:
-        one, other = _of_commands(url, commands)
-    else:
-        one, other = _of_servers(url, against, without, asked)
+    one, other = (
+        _of_commands(url, commands) if commands else _of_servers(url, against, without, asked)
+    )
     findings = audited(
         one,
         PROMPTS if prompts is None else read_lines(prompts),
@@ -121,7 +120,7 @@ class _Asked(NamedTuple):
     key: str | None
 
 
-def _of_commands(url: str | None, commands: Sequence[str]) -> tuple[Answerer, Answerer]:
+def _of_commands(url: str | None, commands: Sequence[str]) -> tuple[Answerer, Answerer | None]:
     """The two programs that commands name."""
     from edgespec.audit.answerers import CommandAnswerer
 
