@@ -44,7 +44,8 @@ def edgespec_ways(folder: str, threads: int, language: str) -> dict[str, Way]:
 
 
 def _edgespec_way(pair: edgespec.Pair, draft: bool | str, language: str) -> Way:
-    return lambda samples: pair.transcribe(samples, draft=draft, language=language).text
+    options = {"draft": draft, "language": language, "temperature": 0.0}
+    return lambda samples: pair.transcribe(samples, **options).text
 
 
 def faster_whisper_way(folder: str, threads: int, language: str) -> Way:
