@@ -538,7 +538,7 @@ def test_a_target_that_is_not_row_invariant_does_not_verify(node, generated, cha
         ("Hello!", {"draft": "x"}, 'UsageError: draft is "x"'),
         ("Hello!", {"rule": "x"}, 'UsageError: rule is "x"'),
         ("Hello!", {"stop": ""}, "UsageError: a stop string is empty"),
-        ("", {}, "UsageError: the prompt is empty"),
+        ("", {"chat": False}, "UsageError: the prompt is empty"),
         ([], {}, "UsageError: the prompt is empty"),
         ([1, "a"], {}, 'UsageError: the prompt holds "a"'),
         ([999], {}, "UsageError: token 999 is outside"),
