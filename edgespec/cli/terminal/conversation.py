@@ -56,7 +56,7 @@ class Conversation:
     def options(self) -> GenerationOptions:
         """Of `Pair.stream`, for the next answer."""
         options = generation_options(self.pair.manifest, self.given)
-        base = cast("int", options["seed"])
+        base = cast("int", self.given["seed"])
         options["seed"] = base + len(self.messages) // 2 + self.made_again
         return options
 
