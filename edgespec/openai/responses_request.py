@@ -80,23 +80,25 @@ def _input(given: JsonValue) -> list[JsonValue]:
 
 def _add(messages: list[dict[str, JsonValue]], item: JsonValue, number: int) -> None:
     """Adds an item: a message, or what belongs to the answer that is being put together."""
-    match item:
+    given: JsonObject = item if isinstance(item, Mapping) else {}
+    match given:
         case {"type": "function_call", "call_id": str(name), "name": str(function)}:
-            called = {"name": function, "arguments": item.get("arguments", "")}
+            called = {"name": function, "arguments": given.get("arguments", "")}
             calls = cast("list[JsonValue]", _answer(messages).setdefault("tool_calls", []))
             calls.append({"id": name, "type": "function", "function": called})
         case {"type": "function_call_output", "call_id": str(name), "output": output}:
             text = _text(output, number)
             messages.append({"role": "tool", "tool_call_id": name, "content": text})
         case {"type": "reasoning"}:
-            parts = item.get("content") or item.get("summary") or []
+            parts = given.get("content") or given.get("summary") or []
             messages.append(
                 {"role": "assistant", "content": "", "reasoning_content": _text(parts, number)}
             )
         case {"role": "assistant", "content": content}:
             answer = _answer(messages)
             if answer["content"] or "tool_calls" in answer:
-                messages.append(answer := {"role": "assistant", "content": ""})
+                answer = {"role": "assistant", "content": ""}
+                messages.append(answer)
             answer["content"] = _text(content, number)
         case {"role": str(role), "content": content}:
             messages.append({"role": role, "content": _text(content, number)})

@@ -45,8 +45,9 @@ class ModelRoutes:
 
     async def models(self, _: HttpRequest) -> Response:
         """OpenAI's list, which is also Anthropic's."""
-        models = [*self._served.by_name.all, *self._served.speeches.values()]
-        cards, names = [model.card for model in models], [model.name for model in models]
+        texts, speeches = self._served.by_name.all, self._served.speeches
+        names = [*(model.name for model in texts), *speeches]
+        cards = [*(model.card for model in texts), *(model.card for model in speeches.values())]
         pages: JsonObject = {"has_more": False, "first_id": names[0], "last_id": names[-1]}
         return JsonResponse({"object": "list", "data": cards, **pages})
 
