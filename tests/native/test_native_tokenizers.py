@@ -213,3 +213,35 @@ def test_what_is_not_known_is_refused_by_name(hooks, tmp_path, name):
         f"{path} has {NOT_READ[name]}, which libedgespec does not read; give token ids, or use "
         "Python"
     )
+
+
+@pytest.mark.parametrize("name", ["Llama", "T5", "BERT's", "Qwen2"])
+def test_a_damaged_file_is_an_error_or_another_tokenizer(hooks, tmp_path, name):
+    path = tmp_path / "tokenizer.json"
+    whole, draw = of_kind(name, tmp_path / "source").to_str(), random.Random(4)
+    refused: list[str] = []
+    for _ in range(int(os.environ.get("EDGESPEC_DAMAGES", "40"))):
+        at = draw.randrange(len(whole))
+        damaged = (
+            whole[:at]
+            + draw.choice(('"', "0", "-1", "]", "}", "null", "\\u0000", "["))
+            + (whole[at + draw.choice((0, 1, 1, 9)) :])
+        )
+        path.write_text(damaged)
+        try:
+            native = NativeTokenizer(hooks, path)
+        except ValueError as error:
+            refused.append(str(error))
+            continue
+        for text in ("Hello <s> wörld", "日本\x00"):
+            tokens = outcome(native.encode, text)
+            outcome(native.decode, [1, 2, 300] if tokens == "fails" else tokens)
+    assert refused
+    assert all(str(path) in message for message in refused)
+
+
+def test_a_unigram_vocabulary_without_scores_is_an_error(hooks, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"model": {"type": "Unigram", "unk_id": 0, "vocab": {"a": 9}}}))
+    with pytest.raises(ValueError, match="lacks scores"):
+        NativeTokenizer(hooks, path).encode("a")

@@ -67,7 +67,7 @@ class UnigramModel : public WordModel {
         text.add(word[begin + bytes - 1]);
         const int64_t id = text.find(word.substr(begin, bytes));
         if (id == TokenTable::kNone) continue;
-        offer(begin, begin + bytes, id, scores_[id]);
+        offer(begin, begin + bytes, id, score_of(id));
         has_character = has_character || bytes == character;
       }
       if (!has_character) {
@@ -77,6 +77,11 @@ class UnigramModel : public WordModel {
       begin += character;
     }
     return best;
+  }
+
+  double score_of(int64_t id) const {
+    if (size_t(id) < scores_.size()) return scores_[id];
+    throw Error("the tokenizer cannot encode this text (its vocabulary lacks scores)");
   }
 
   void append(std::string_view piece, Tokens& tokens) const {
