@@ -189,7 +189,7 @@ test-providers: build/providers/webgpu/ready build/gpu/tiny-t5/edgespec.json bui
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
 		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --samples 150
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
-		build/gpu/first-layers --capacity 48 --tokens 2 --gamma 2
+		build/gpu/first-layers --capacity 48 --tokens 2 --gamma 1 --mixed 1
 
 build/web/en-de/edgespec.json: .venv/export
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --for web --target-format fp32 -o build/web/en-de --force
