@@ -28,7 +28,7 @@ def matching(pattern: str) -> set[str]:
     return set(kept.normalize_str("".join(CHARACTERS)))
 
 
-def where(test: Callable[[str], bool]) -> set[str]:
+def where(test: Callable[[str], object]) -> set[str]:
     return set(filter(test, CHARACTERS))
 
 
