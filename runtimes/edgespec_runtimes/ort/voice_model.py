@@ -51,7 +51,7 @@ class VoiceModel:
             found, h, c = self._session.run(
                 ["speech_probs", "hn", "cn"], {"input": np.ascontiguousarray(seen), "h": h, "c": c}
             )
-            yield from map(float, found.reshape(-1))
+            yield from map(float, np.asarray(found).reshape(-1))
 
 
 def _model_file() -> Path:
