@@ -97,8 +97,8 @@ def _add(messages: list[dict[str, JsonValue]], item: JsonValue, number: int) -> 
         case {"role": "assistant", "content": content}:
             answer = _answer(messages)
             if answer["content"] or "tool_calls" in answer:
-                answer = {"role": "assistant", "content": ""}
-                messages.append(answer)
+                messages.append({"role": "assistant", "content": ""})
+                answer = messages[-1]
             answer["content"] = _text(content, number)
         case {"role": str(role), "content": content}:
             messages.append({"role": role, "content": _text(content, number)})
