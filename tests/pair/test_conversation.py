@@ -397,7 +397,7 @@ def test_a_conversation_that_is_too_long_is_one_line_and_does_not_end(spoken):
     said = " ".join(result.stderr.split())  # it is wrapped for the terminal
     assert said.count("edgespec: ") == 1
     assert "the cache holds" in said
-    assert said.endswith("/undo or /clear makes room")
+    assert "/undo or /clear makes room" in said
 
 
 def test_bytes_that_are_no_text_do_not_end_a_conversation(spoken):
