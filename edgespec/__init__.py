@@ -9,6 +9,8 @@ print(pair.generate("GNU C compiler").text)
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from edgespec.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from edgespec.core.distribution import Distribution as Distribution
     from edgespec.core.draft import Drafter as Drafter
@@ -53,7 +55,6 @@ __all__ = [
     "load",
     "regex",
 ]
-__version__ = "0.2.0"
 
 # Imported when first used, so that the command can answer Ctrl-C before numpy is loaded.
 _MODULES = {

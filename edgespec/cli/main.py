@@ -6,10 +6,10 @@ import os
 
 import click
 
-from edgespec import __version__
 from edgespec.cli.command_line import CommandLine, CommandsByName
 from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.settings_file import settings_of
+from edgespec.version import __version__
 
 __all__ = ["main"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgespec import __version__
 from edgespec.artifact.kept.used_mark import pairs_home, read_mark
 from edgespec.errors import EdgespecError, shortened
+from edgespec.version import __version__
 
 __all__ = [
     "MANIFEST",

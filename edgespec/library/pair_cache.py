@@ -8,12 +8,12 @@ import logging
 import re
 from pathlib import Path
 
-from edgespec import __version__
 from edgespec.artifact.hosts import NPU
 from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.library.exporting import ExportRequest, export_request, run_export
 from edgespec.library.kept_pairs import bytes_of, older_line, size
+from edgespec.version import __version__
 
 __all__ = ["cached_folder", "describe_draft", "name_for_commands", "pair_folder", "pairs_home"]
 

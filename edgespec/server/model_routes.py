@@ -8,7 +8,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from edgespec import __version__
 from edgespec.errors import EdgespecError
 from edgespec.ollama.ollama_models import model_card, model_details, running_card
 from edgespec.openai.json_value import JsonObject
@@ -19,6 +18,7 @@ from edgespec.server.served import Served
 from edgespec.server.served_model import UnknownModelError
 from edgespec.server.statuses import refusal
 from edgespec.server.text_apis import read_message
+from edgespec.version import __version__
 
 __all__ = ["ModelRoutes"]
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from edgespec import __version__
+from edgespec.version import __version__
 from edgespec_distill.plan import LOSS_NAMES, Plan
 from edgespec_distill.result import Distillation
 from edgespec_export.checkpoint.sources import Source

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgespec import __version__
 from edgespec.artifact.hosts import GPU, NPU, WEB
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
 from edgespec.device.device import Device
 from edgespec.errors import UsageError
+from edgespec.version import __version__
 from edgespec_export.calibration.calibrated import Calibration
 from edgespec_export.calibration.texts import calibration_texts
 from edgespec_export.checkpoint import sources as checkpoint_sources

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgespec import __version__
 from edgespec.artifact import integrity
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.manifest import CHAT_TEMPLATE, TOKENIZER, VOCABULARY, Exported, Manifest
 from edgespec.artifact.typed_json import write_json
+from edgespec.version import __version__
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.generation_config import generation_defaults
 from edgespec_export.families import Family

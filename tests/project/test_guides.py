@@ -139,7 +139,8 @@ def typed(words: list[str]) -> None:
         rules = (ROOT / "Makefile").read_text(encoding="utf-8")
         assert re.search(rf"^{arguments[0]}:", rules, re.MULTILINE)
     else:
-        assert program in ("cd", "export", "jq", "lm_eval", "npm", "python3", ".", "zcat"), words
+        others = ("cd", "docker", "export", "jq", "lm_eval", "npm", "python3", ".", "zcat")
+        assert program in others, words
 
 
 def parsed(arguments: list[str]) -> None:

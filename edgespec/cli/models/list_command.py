@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from edgespec import __version__
 from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.library.kept_pairs import (
     MANIFEST,
@@ -21,6 +20,7 @@ from edgespec.library.kept_pairs import (
     read_kept,
     size,
 )
+from edgespec.version import __version__
 
 __all__ = ["list_models", "show"]
 

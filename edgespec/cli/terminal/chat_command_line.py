@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
+from edgespec.cli.terminal.chat_setting import ChatSettings
+from edgespec.cli.terminal.conversation import Conversation
 from edgespec.cli.terminal.saved_chat import chat_file, chat_names, save_chat
 from edgespec.errors import UsageError, shortened
 
-if TYPE_CHECKING:
-    from edgespec.cli.terminal.chat_session import ChatSession
-
-__all__ = ["COMMANDS", "completions", "run_command"]
+__all__ = ["COMMANDS", "Commanded", "completions", "run_command"]
 
 REPLACE = "--replace"
+
+
+class Commanded(Protocol):
+    """What commands act on; see `ChatSession`."""
+
+    conversation: Conversation
+    settings: ChatSettings
+    file: Path | None
+
+    def say(self, line: str) -> None: ...
+    def load(self, file: Path) -> None: ...
+    def regenerate(self) -> None: ...
+    def show_stats(self) -> None: ...
 
 
 class ChatCommand(NamedTuple):
@@ -28,10 +41,10 @@ class ChatCommand(NamedTuple):
 
     takes: str
     help: str
-    run: Callable[[ChatSession, str], None]
+    run: Callable[[Commanded, str], None]
 
 
-def run_command(session: ChatSession, line: str) -> None:
+def run_command(session: Commanded, line: str) -> None:
     """Runs a line that begins with /.
 
     Raises:
@@ -50,7 +63,7 @@ def run_command(session: ChatSession, line: str) -> None:
     command.run(session, rest.strip())
 
 
-def completions(session: ChatSession, typed: str) -> Iterator[tuple[str, int, str]]:
+def completions(session: Commanded, typed: str) -> Iterator[tuple[str, int, str]]:
     """The ways to go on with a line: each as (text, characters that it replaces, its meaning)."""
     if not typed.startswith("/") or "\n" in typed:
         return
@@ -69,7 +82,7 @@ def completions(session: ChatSession, typed: str) -> Iterator[tuple[str, int, st
                 yield chat, len(rest), "a saved chat"
 
 
-def _help(session: ChatSession, rest: str) -> None:
+def _help(session: Commanded, rest: str) -> None:
     width = max(len(f"{name} {command.takes}") for name, command in COMMANDS.items())
     for name, command in COMMANDS.items():
         if not _is_other_name(name):
@@ -78,14 +91,14 @@ def _help(session: ChatSession, rest: str) -> None:
     session.say("Ctrl-C ends an answer, Ctrl-D leaves")
 
 
-def _system(session: ChatSession, rest: str) -> None:
+def _system(session: Commanded, rest: str) -> None:
     if rest:
         session.conversation.change_system(None if rest == "default" else rest.strip('"'))
     system = session.conversation.system
     session.say("system: " + ("the chat format's own" if system is None else system))
 
 
-def _set(session: ChatSession, rest: str) -> None:
+def _set(session: Commanded, rest: str) -> None:
     name, _, value = rest.partition(" ")
     if not name:
         for line in session.settings.lines():
@@ -97,7 +110,7 @@ def _set(session: ChatSession, rest: str) -> None:
     session.say(session.settings.set(name, value.strip()))
 
 
-def _save(session: ChatSession, rest: str) -> None:
+def _save(session: Commanded, rest: str) -> None:
     words = rest.split()
     replaces = words[-1:] == [REPLACE]
     name = " ".join(words[:-1] if replaces else words)
@@ -112,7 +125,7 @@ def _save(session: ChatSession, rest: str) -> None:
     session.say(f"saved as {file}; to go on with it: /load {name or file}")
 
 
-def _load(session: ChatSession, rest: str) -> None:
+def _load(session: Commanded, rest: str) -> None:
     if not rest:
         names = chat_names()
         session.say(", ".join(names) if names else "no chat is saved yet: /save NAME")
@@ -120,28 +133,28 @@ def _load(session: ChatSession, rest: str) -> None:
     session.load(chat_file(rest))
 
 
-def _regenerate(session: ChatSession, rest: str) -> None:
+def _regenerate(session: Commanded, rest: str) -> None:
     session.regenerate()
 
 
-def _undo(session: ChatSession, rest: str) -> None:
+def _undo(session: Commanded, rest: str) -> None:
     asked = session.conversation.undo()
     if asked is None:
         raise UsageError("there is nothing to take back")
     session.say(f"taken back: {shortened(asked)} and its answer")
 
 
-def _clear(session: ChatSession, rest: str) -> None:
+def _clear(session: Commanded, rest: str) -> None:
     session.conversation.messages = []
     session.file = None
     session.say("forgotten")
 
 
-def _stats(session: ChatSession, rest: str) -> None:
+def _stats(session: Commanded, rest: str) -> None:
     session.show_stats()
 
 
-def _bye(session: ChatSession, rest: str) -> None:
+def _bye(session: Commanded, rest: str) -> None:
     raise EOFError
 
 

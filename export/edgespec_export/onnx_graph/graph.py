@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from edgespec import __version__
+from edgespec.version import __version__
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
