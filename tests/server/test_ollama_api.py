@@ -49,7 +49,7 @@ def test_a_text_is_an_answer_unless_it_is_raw(client, tool_pair):
     messages = [{"role": "system", "content": "Be brief."}, *ASKED]
     assert answer.response == own(tool_pair, messages).text
     raw = client.generate(model="small", prompt="once", raw=True, options=SHORT)
-    assert raw.response == own(tool_pair, "once").text
+    assert raw.response == own(tool_pair, "once", chat=False).text
     pieces = client.generate(model="small", prompt="once", raw=True, options=SHORT, stream=True)
     assert "".join(piece.response for piece in pieces) == raw.response
 
