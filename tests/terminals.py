@@ -53,6 +53,8 @@ class Terminal:
             env={**os.environ, "TERM": "xterm-256color", **size, **environment},
             start_new_session=True,
             stdin=slave,
+            # Whoever runs the tests in the background may have it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         os.close(slave)
 

@@ -98,7 +98,12 @@ export function scriptedPair(
 ): Scripted {
   const model = new ScriptedModel(answer, capacity);
   const pair = new Pair({
-    manifest: { chat: chat ? CHAT : null, eos_token_ids: [END], target: { source: "scripted" } } as unknown as Manifest,
+    manifest: {
+      chat: chat ? CHAT : null,
+      eos_token_ids: [END],
+      files: {},
+      target: { source: "scripted" },
+    } as unknown as Manifest,
     codec: CODEC,
     target: model as unknown as GraphModel,
     draft: null,
