@@ -1,4 +1,5 @@
-// A team runs each piece of each step exactly once, whatever threads join, and passes errors on.
+// A team runs each piece of each step exactly once, whatever threads join, and passes errors on. While
+// its members are displaced by other programs it is one thread.
 #include <new>
 #include <stdexcept>
 
@@ -11,7 +12,7 @@ namespace {
 void each_piece_runs_once(int64_t threads, int64_t steps) {
   Pool pool(threads);
   int64_t sum = 0, expected = 0;
-  Team::together(pool.threads(), [&](const Threads& team) {
+  const auto program = [&](const Threads& team) {
     for (int64_t step = 0; step < steps; ++step) {
       const int64_t count = step * 7 % 41;                    // also 0 and 1
       std::vector<int64_t> runs(static_cast<size_t>(count));  // a race here is a piece taken twice
@@ -19,7 +20,9 @@ void each_piece_runs_once(int64_t threads, int64_t steps) {
       for (const int64_t run : runs) sum += run;
       expected += count * (count + 1) / 2;
     }
-  });
+  };
+  Displaced never;  // earlier teams do not count, so that others help
+  Team::together(pool.threads(), program, never);
   CHECK(sum == expected);
 }
 
@@ -49,6 +52,51 @@ void an_error_of_a_piece_is_out_of_memory() {
   CHECK(caught);
 }
 
+void a_displaced_team_is_one_thread() {
+  Pool pool(4);
+  Displaced displaced;
+  displaced.helped(Displaced::now(), 4, int64_t{1} << 40);
+  const std::thread::id caller = std::this_thread::get_id();
+  int64_t pieces = 0;
+  const auto program = [&](const Threads& team) {
+    team.each(1000, [&](int64_t) { pieces += std::this_thread::get_id() == caller; });
+  };
+  Team::together(pool.threads(), program, displaced);
+  CHECK(pieces == 1000);
+}
+
+constexpr int64_t kMs = 1'000'000;
+
+void a_long_wait_ends_the_help_for_a_while() {
+  Displaced displaced;
+  displaced.helped(5 * kMs, 4 * kMs, kMs / 4);  // short
+  displaced.helped(5 * kMs, 40 * kMs, 4 * kMs);  // a small part of large pieces
+  CHECK(!displaced.pauses(5 * kMs));
+  displaced.helped(5 * kMs, 4 * kMs, 3 * kMs);
+  CHECK(displaced.pauses(14 * kMs));
+  CHECK(!displaced.pauses(15 * kMs));
+}
+
+void pauses_double_up_to_a_second_and_help_without_a_wait_ends_that() {
+  Displaced displaced;
+  int64_t now = 0;
+  const auto pause_after = [&](int64_t waited) {
+    displaced.helped(now, 4 * kMs, waited);
+    const int64_t began = now;
+    while (displaced.pauses(now)) now += kMs;
+    return (now - began) / kMs;
+  };
+  for (const int64_t pause : {10, 20, 40, 80, 160, 320, 640, 1000, 1000}) {
+    CHECK(pause_after(3 * kMs) == pause);
+  }
+  now += 999 * kMs;
+  CHECK(pause_after(0) == 0);
+  CHECK(pause_after(3 * kMs) == 1000);  // it helped for less than the last pause
+  now += 1001 * kMs;
+  CHECK(pause_after(0) == 0);
+  CHECK(pause_after(3 * kMs) == 10);
+}
+
 }  // namespace
 }  // namespace edgespec::test
 
@@ -59,4 +107,7 @@ int main() {
   }
   an_error_of_the_program_reaches_the_caller();
   an_error_of_a_piece_is_out_of_memory();
+  a_displaced_team_is_one_thread();
+  a_long_wait_ends_the_help_for_a_while();
+  pauses_double_up_to_a_second_and_help_without_a_wait_ends_that();
 }

@@ -3,7 +3,8 @@
 // Waking the session's threads for each step of an operator, and waiting for them after it, is
 // slow. A team wakes them once; its members then spin until the next step, which takes a tenth of
 // the time. A step is a number of pieces. Each member begins with a range of consecutive pieces, so
-// that it reads memory in one stream, and then takes pieces from the ranges of others.
+// that it reads memory in one stream, and then takes pieces from the ranges of others. While other
+// programs displace its members, a team is one thread (displaced.h).
 #pragma once
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <new>
 #include <thread>
 
+#include "threads/displaced.h"
 #include "threads/parallel_for.h"
 
 namespace edgespec {
@@ -24,9 +26,17 @@ class Team {
   // threads that have joined by then; the team waits for none to join.
   template <typename Program>
   static void together(const Threads& threads, Program program) {
+    together(threads, program, of_process);
+  }
+
+  // The same where `displaced` is not that of the process.
+  template <typename Program>
+  static void together(const Threads& threads, Program program, Displaced& displaced) {
     // Asked once, because the system call takes longer than a step. 0 means unknown.
     static const int64_t most = std::max(1u, std::thread::hardware_concurrency());
     static std::atomic<int64_t> usual = 1;  // members of the latest team
+    const int64_t began = Displaced::now();
+    if (displaced.pauses(began)) return program(Threads{run_alone, nullptr, 0});
     Team team(usual.load(std::memory_order_relaxed));
     std::exception_ptr failure;
     threads.each(most, [&](int64_t) {
@@ -38,13 +48,22 @@ class Team {
       } catch (...) {
         failure = std::current_exception();
       }
+      team.ended_ = Displaced::now();
       team.over_.store(true, std::memory_order_release);
     });
+    const int64_t now = Displaced::now();
+    displaced.helped(now, now - began, team.waited_ + now - team.ended_);
     usual.store(team.joined_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     if (failure) std::rethrow_exception(failure);
   }
 
  private:
+  inline static Displaced of_process;
+
+  static void run_alone(void*, void (*body)(void*, size_t), size_t count, void* data) {
+    for (size_t i = 0; i < count; ++i) body(data, i);
+  }
+
   static void run(void* team, void (*body)(void*, size_t), size_t count, void* data) {
     auto& self = *static_cast<Team*>(team);
     if (count <= 1) {
@@ -91,8 +110,17 @@ class Team {
     }
     while (take_piece(0)) {
     }
-    for (int spins = 0; step.left.load(std::memory_order_acquire) != 0;) wait(spins);
+    wait_for_others(step);
     if (failed_.load(std::memory_order_relaxed)) throw std::bad_alloc();
+  }
+
+  void wait_for_others(const Step& step) {
+    int64_t began = 0;
+    for (int spins = 0; step.left.load(std::memory_order_acquire) != 0;) {
+      wait(spins);
+      if (spins == kSpins) began = Displaced::now();
+    }
+    if (began) waited_ = std::max(waited_, Displaced::now() - began);
   }
 
   void help(int64_t member) {
@@ -155,6 +183,8 @@ class Team {
   const int64_t range_count_;
   std::array<Step, 2> steps_;
   uint64_t number_ = 0;
+  int64_t waited_ = 0;  // ns, the longest time that the program waited for other members
+  int64_t ended_ = 0;
   std::atomic<int64_t> joined_ = 0;
   std::atomic<bool> over_ = false;
   std::atomic<bool> failed_ = false;
