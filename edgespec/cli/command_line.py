@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -46,7 +46,23 @@ class CommandsByName(MutableMapping[str, click.Command]):
 
 
 class CommandLine(click.Group):
-    """A group whose errors are one line, in parsing and in every command."""
+    """A group whose errors are one line, in parsing and in every command.
+
+    Args:
+        sections: names of commands that its help shows together, by title.
+        options: of `click.Group`.
+    """
+
+    def __init__(self, *, sections: Mapping[str, Sequence[str]], **options: Any) -> None:
+        super().__init__(**options)
+        self._sections = sections
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - max(map(len, self.commands))
+        for title, names in self._sections.items():
+            with formatter.section(title):
+                commands = ((name, self.commands[name]) for name in names)
+                formatter.write_dl([(n, c.get_short_help_str(limit)) for n, c in commands])
 
     def make_context(
         self,

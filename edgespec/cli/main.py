@@ -13,22 +13,27 @@ from edgespec.version import __version__
 
 __all__ = ["main"]
 
+# What `edgespec --help` shows together.
+SECTIONS = {
+    "Text": ("generate", "chat", "batch", "serve", "transcribe", "forget"),
+    "Models": ("export", "distill", "list", "show", "rm", "prune", "pull", "push"),
+    "Speed": ("tune", "bench", "compare"),
+    "Exactness and devices": ("inspect", "audit", "providers"),
+    "This program": ("completion",),
+}
+ELSEWHERE = {
+    "list": "edgespec.cli.models.list_command:list_models",
+    "show": "edgespec.cli.models.list_command:show",
+    "rm": "edgespec.cli.models.remove_command:rm",
+    "prune": "edgespec.cli.models.remove_command:prune",
+    "pull": "edgespec.cli.models.hub_command:pull",
+    "push": "edgespec.cli.models.hub_command:push",
+}
 COMMANDS = CommandsByName(
     {
-        **{
-            name: f"edgespec.cli.commands.{name}_command:{name}"
-            for name in (
-                *("audit", "batch", "bench", "chat", "compare", "completion", "distill"),
-                *("export", "forget", "generate"),
-                *("inspect", "providers", "serve", "transcribe", "tune"),
-            )
-        },
-        "list": "edgespec.cli.models.list_command:list_models",
-        "show": "edgespec.cli.models.list_command:show",
-        "rm": "edgespec.cli.models.remove_command:rm",
-        "prune": "edgespec.cli.models.remove_command:prune",
-        "pull": "edgespec.cli.models.hub_command:pull",
-        "push": "edgespec.cli.models.hub_command:push",
+        name: ELSEWHERE.get(name, f"edgespec.cli.commands.{name}_command:{name}")
+        for names in SECTIONS.values()
+        for name in names
     }
 )
 
@@ -36,6 +41,7 @@ COMMANDS = CommandsByName(
 @click.group(
     cls=CommandLine,
     commands=COMMANDS,
+    sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="edgespec")
@@ -44,7 +50,7 @@ def main(context: click.Context) -> None:
     """On-device text generation that is exactly the model's own, only faster.
 
     \b
-    Example:
+    Examples:
       edgespec chat smollm2-1.7b
       edgespec export flan-t5-large flan-t5-small -o build/flan
       edgespec generate build/flan "translate English to German: Good morning."

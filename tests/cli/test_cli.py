@@ -17,7 +17,7 @@ import edgespec
 from checkpoints import byte_tokenizer, write_llama
 from command import EDGESPEC, run
 from edgespec.artifact.manifest import read_manifest
-from edgespec.cli.main import main
+from edgespec.cli.main import SECTIONS, main
 from edgespec.device.kernels import installed_kernels, missing_kernels
 from edgespec.library.kept_pairs import bytes_of, size
 
@@ -383,6 +383,14 @@ def test_every_option_says_what_it_does(name):
     for parameter in main.commands[name].params:
         if parameter.param_type_name == "option" and not parameter.show_default:
             assert parameter.help, parameter.name
+
+
+def test_each_command_is_in_one_section_of_the_help_and_has_an_example():
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(main.commands)
+    for name, command in main.commands.items():
+        assert f"      edgespec {name}" in command.help, name
+    shown = run("--help").stdout
+    assert all(f"\n{title}:\n" in shown for title in SECTIONS)
 
 
 def test_docs_help_is_what_the_commands_say():

@@ -112,6 +112,11 @@ def batch(
     IN.jsonl may be standard input (-) or a pipe. OUT.jsonl may be standard output (-), a pipe or a
     device: answers, those of lines that fail among them, are written as soon as it is their turn,
     and nothing can be continued.
+
+    \b
+    Examples:
+      edgespec batch build/smollm2 requests.jsonl -o answers.jsonl
+      edgespec batch build/smollm2 - -o - < requests.jsonl | jq .response
     """
     from edgespec.artifact.readable_input import readable_twice
     from edgespec.artifact.stream_output import goes_to_standard_output

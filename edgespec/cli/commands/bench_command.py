@@ -48,7 +48,13 @@ def bench(
     sampling: Sampling,
     **loading: Unpack[LoadOptions],
 ) -> None:
-    """Time PAIR and plain decoding of the same target, on your texts or built-in prompts."""
+    """Time PAIR and plain decoding of the same target, on your texts or built-in prompts.
+
+    \b
+    Examples:
+      edgespec bench build/smollm2 --gamma auto
+      edgespec bench build/smollm2 --acceptance 0.7 --json
+    """
     from edgespec.cli.render import bench_json, describe_bench
     from edgespec.library.pair_cache import pair_folder
     from edgespec.measure.bench import bench as time_texts

@@ -48,6 +48,11 @@ def chat(
     use. On a terminal a pasted text is one message, Ctrl-C ends an answer, /help lists the commands
     and Ctrl-D leaves. Otherwise each line of standard input is a message, and so is each text from
     a line that begins with \"\"\" to one that ends so. Earlier turns stay in the cache.
+
+    \b
+    Examples:
+      edgespec chat smollm2-135m --system "Answer in one sentence."
+      edgespec chat build/smollm2 --load holiday
     """
     from edgespec.cli.render import show_generation
     from edgespec.cli.terminal.answer_view import Shown

@@ -81,6 +81,10 @@ def compare(
     target call, and the median over texts of the speed over plain decoding in the same run. A text
     that differs between ways is an error. Each pair loads its own copy of the target, so memory
     grows with their number.
+
+    \b
+    Example:
+      edgespec compare build/smollm2 --drafts build/other --plot drafts.png
     """
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.render import comparison_json, describe_comparison

@@ -110,6 +110,10 @@ def distill(target: str, text: Path | None, output: Path, force: bool, **plan: A
 
     TARGET is a checkpoint folder, a GGUF file, a hub id or a short name. The result is an ordinary
     checkpoint for `edgespec export`. An interrupted run continues when it is called again.
+
+    \b
+    Example:
+      edgespec distill my-model --text prompts.txt --eagle --minutes 480 -o my-draft
     """
     if plan["start"] is not None:
         _check_no_shape()

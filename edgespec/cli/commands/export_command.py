@@ -117,6 +117,11 @@ def export(
     TARGET and DRAFT are a checkpoint folder, a GGUF file, a hub id or a short name such as
     flan-t5-large. Without DRAFT a catalogue proposes one for well-known targets; for others the
     pair drafts by prompt lookup.
+
+    \b
+    Examples:
+      edgespec export flan-t5-large flan-t5-small -o build/flan
+      edgespec export model.gguf --target-format int8 -o build/model
     """
     from edgespec.artifact.manifest import read_manifest
     from edgespec.library.exporting import export_request, run_export

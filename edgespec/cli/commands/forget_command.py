@@ -15,6 +15,10 @@ def forget(folder: Path) -> None:
     """Delete the texts that --remember kept in FOLDER, of every tokenizer.
 
     Other files stay. A process that uses the folder now still has its texts in memory.
+
+    \b
+    Example:
+      edgespec forget ~/texts
     """
     from edgespec.drafters.remembered_texts import forget as delete
 

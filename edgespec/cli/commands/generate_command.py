@@ -72,6 +72,11 @@ def generate(
     PAIR is an exported folder, or what `edgespec export` takes as TARGET: that is exported on first
     use. The text is exactly the target's own: greedy it is the same text as with --no-draft,
     sampled it has the same distribution.
+
+    \b
+    Examples:
+      edgespec generate smollm2-135m "Why is the sky blue?" --stats
+      edgespec generate build/flan --file letter.txt --temperature 0.8 --seed 1
     """
     from edgespec.cli.render import show_generation
 

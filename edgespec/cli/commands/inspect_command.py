@@ -35,7 +35,13 @@ def inspect(
     threads: int | None,
     provider: str | None,
 ) -> None:
-    """Show what an exported PAIR consists of, and whether its target is exact."""
+    """Show what an exported PAIR consists of, and whether its target is exact.
+
+    \b
+    Examples:
+      edgespec inspect build/smollm2
+      edgespec inspect build/smollm2 --measure --provider webgpu
+    """
     from edgespec.artifact.integrity import check_weights
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.render import describe_pair, pair_json

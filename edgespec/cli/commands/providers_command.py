@@ -17,6 +17,10 @@ def providers(as_json: bool) -> None:
 
     Each runs the operators that it knows; the processor runs the others. Plug-ins are found by the
     names of their packages, such as onnxruntime-ep-openvino.
+
+    \b
+    Example:
+      edgespec providers
     """
     from edgespec.cli.render import describe_providers, providers_json
     from edgespec.pair.opening.runtime import all_providers

@@ -132,6 +132,11 @@ def serve(
     NAME= gives another. Each text is exactly the target's own, and the one that it would be alone.
     The earlier turns of the latest conversations stay in the caches. What a request does not say is
     as the model's publisher set it, else as at OpenAI.
+
+    \b
+    Examples:
+      edgespec serve build/smollm2
+      edgespec serve small=build/smollm2 code=build/qwen --log-format json
     """
     from edgespec.device.kernels import missing_kernels
 

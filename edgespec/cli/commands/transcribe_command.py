@@ -140,6 +140,11 @@ def transcribe(
     PAIR is an exported folder, or what `edgespec export` takes as TARGET: that is exported on first
     use. A line is written as soon as its 30 seconds of sound are decoded. The text is exactly the
     target's own: it is the same text as with --no-draft.
+
+    \b
+    Examples:
+      edgespec transcribe build/whisper talk.wav
+      edgespec transcribe build/whisper *.mp3 --format srt -o subtitles
     """
     from edgespec.speech.speech_options import TEMPERATURES
     from edgespec.speech.voices import VoiceOptions

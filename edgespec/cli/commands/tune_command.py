@@ -66,6 +66,11 @@ def tune(
     Times calls of 1 to 17 positions for every exported variant, predicts the speed-up of each
     draft from how often the target would accept it on your texts, and measures it. The profile is
     written into PAIR and used by `generate` from then on.
+
+    \b
+    Examples:
+      edgespec tune build/smollm2
+      edgespec tune build/smollm2 --text prompts.txt --dry-run --plot curves.png
     """
     from edgespec.artifact.manifest import read_manifest
     from edgespec.cli.render import describe_tuning, tuning_json

@@ -26,6 +26,10 @@ def pull(repository: str, output: Path | None, force: bool) -> None:
     """Fetch the exported model in REPOSITORY, as owner/name or owner/name@revision.
 
     The folder appears when each file has its digest. After a break the same command goes on.
+
+    \b
+    Example:
+      edgespec pull owner/pair
     """
     from edgespec.library.hub_pairs import HubPair, pull_pair, pulled_folder
 
@@ -46,6 +50,10 @@ def push(pair: str, repository: str, private: bool) -> None:
 
     All files are compared with their digests first, and come in one commit or not at all. After a
     break only what the hub lacks is sent again.
+
+    \b
+    Example:
+      edgespec push build/smollm2 owner/pair --private
     """
     from edgespec.library.hub_pairs import HubPair, push_pair
 

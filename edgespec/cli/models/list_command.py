@@ -36,7 +36,13 @@ JSON = click.option("--json", "as_json_", is_flag=True, help="Print one JSON obj
 @JSON
 def list_models(available: bool, as_json_: bool) -> None:
     """List the exported models that are kept in the cache (EDGESPEC_HOME): their formats, size and
-    last use, whether they are exact on this machine, tuned, and by which version they were made."""
+    last use, whether they are exact on this machine, tuned, and by which version they were made.
+
+    \b
+    Examples:
+      edgespec list
+      edgespec list --available
+    """
     if available:
         _list_available(as_json_)
         return
@@ -112,7 +118,12 @@ def _list_available(as_json_: bool) -> None:
 @JSON
 def show(name: str, as_json_: bool) -> None:
     """Show an exported model: NAME is a folder, a name of `edgespec list`, its beginning, or its
-    model's. What its graphs are is shown by `edgespec inspect`."""
+    model's. What its graphs are is shown by `edgespec inspect`.
+
+    \b
+    Example:
+      edgespec show smollm2
+    """
     folder = Path(name)
     pair = read_kept(folder.absolute()) if (folder / MANIFEST).is_file() else find_kept(name)
     parts = {

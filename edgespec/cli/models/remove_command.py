@@ -30,7 +30,12 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON obje
 @JSON
 def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Remove exported models from the cache: each of NAMES is one of `edgespec list`, its
-    beginning, or its model's. Checkpoints that were downloaded stay in the hub's own cache."""
+    beginning, or its model's. Checkpoints that were downloaded stay in the hub's own cache.
+
+    \b
+    Example:
+      edgespec rm smollm2
+    """
     folders = {Path(find_kept(name).path): "" for name in names}
     _remove(folders, yes, as_json)
 
@@ -42,7 +47,12 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
 @JSON
 def prune(unused: int | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove what is of no use any more: exports by other versions of edgespec, which are made
-    again when their model is used by its name, and what exports that were cut off left behind."""
+    again when their model is used by its name, and what exports that were cut off left behind.
+
+    \b
+    Example:
+      edgespec prune --unused 30 --dry-run
+    """
     found = {Path(pair.path): f"of {pair.version}" for pair in kept_pairs() if pair.is_older}
     if unused is not None:
         since = time.time() - unused * DAY
