@@ -17,6 +17,7 @@ from edgespec.costs.controller import Fixed
 from edgespec.drafters.model_drafter import ModelDrafter
 from edgespec.drafters.registry import available
 from edgespec.errors import UsageError
+from edgespec.measure.remaining import Remaining
 from edgespec.pair.generation_options import GenerationOptions, sampling_options
 from edgespec.pair.pair import Pair
 
@@ -73,9 +74,11 @@ def bench(
     }
     totals = {name: Rate() for name in ways}
     pair.generate(prompts[0], **options)  # the first calls also allocate memory
+    remaining = Remaining(len(prompts) * len(ways))
     for prompt in prompts:
         for name, way in ways.items():
             totals[name].add(pair.generate(prompt, **(options | way)).stats)
+            remaining.part_done()
     if not totals["plain"].tokens:
         raise UsageError(NOTHING_TO_TIME)
     return [_row(name, rate, totals["plain"], synthetic=False) for name, rate in totals.items()]

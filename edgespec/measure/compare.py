@@ -12,6 +12,7 @@ from edgespec.core.stats import Rate, Stats
 from edgespec.drafters.registry import available
 from edgespec.errors import UsageError
 from edgespec.measure.bench import NOTHING_TO_TIME
+from edgespec.measure.remaining import Remaining
 from edgespec.measure.round_costs import drafted_token_seconds, plain_step_seconds
 from edgespec.pair.generation import Generation
 from edgespec.pair.generation_options import GenerationOptions, sampling_options
@@ -120,6 +121,7 @@ def compare(
     runs: list[_Run] = []
     for way in ways.values():  # the first calls also allocate memory
         _answer(way, replace(requests[0], max_new_tokens=WARM_UP), common, seed=0)
+    remaining = Remaining(repeats * len(requests))
     for repeat in range(repeats):
         for index, request in enumerate(requests):
             logger.info("prompt %d of %d, %s", index + 1, len(requests), request.kind)
@@ -132,6 +134,7 @@ def compare(
                 for name in names[first:] + names[:first]
             }
             runs.append(_Run(request.kind, made))
+            remaining.part_done()
     if all(len(run.made[PLAIN].token_ids) == 1 for run in runs):
         raise UsageError(NOTHING_TO_TIME)
     kinds: list[str | None] = list(dict.fromkeys(request.kind for request in requests))

@@ -28,6 +28,7 @@ from edgespec.measure.predict import (
     predicted_speedup,
     replay_trace,
 )
+from edgespec.measure.remaining import Remaining
 from edgespec.measure.round_costs import MAX_GAMMA, RoundCosts, plain_step_seconds, round_costs
 from edgespec.measure.tune_result import Trial, Tuning
 from edgespec.pair.drafting import DraftChoice
@@ -70,13 +71,13 @@ def tune(
     trials: list[Trial] = []
     counts = threads or sorted({1, os.cpu_count() or 1})
     task = _Task(folder, prompts, sampling, max_new_tokens, chat)
-    for provider, count in product(_providers(providers), counts):
-        for target_format in manifest.target.variants:
-            with left_out_if_it_cannot(
-                f"target {variant_title(target_format, provider)}", provider
-            ):
-                if _is_exact(folder, manifest, target_format, Device(count, provider)):
-                    trials += _tried(_Run(task, target_format, provider, count), drafts)
+    settings = list(product(_providers(providers), counts, manifest.target.variants))
+    remaining = Remaining(len(settings))
+    for provider, count, target_format in settings:
+        with left_out_if_it_cannot(f"target {variant_title(target_format, provider)}", provider):
+            if _is_exact(folder, manifest, target_format, Device(count, provider)):
+                trials += _tried(_Run(task, target_format, provider, count), drafts)
+        remaining.part_done()
     if not trials:
         raise UsageError(f"no target of {folder} is exact where it was tried; nothing is tuned")
     return Tuning.of(trials)

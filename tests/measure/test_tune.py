@@ -20,6 +20,8 @@ from edgespec.core.decode import Round
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.stats import Stats, counted
 from edgespec.costs.cost_model import Costs
+from edgespec.measure import remaining
+from edgespec.measure import tune as tune_module
 from edgespec.measure.bench import synthetic_rule
 from edgespec.measure.round_costs import round_costs
 from edgespec.measure.tune_result import Trial, Tuning
@@ -60,6 +62,32 @@ def test_every_way_is_tried_and_the_fastest_is_written(own_pair, text):
         assert row["kind"] != "none" or row["gamma"] == 0
         assert row["adaptive"] > 0
         assert len(row["costs"]["verify"]) in (1, 17)
+
+
+def test_a_quick_run_has_two_short_texts_on_the_processor(own_pair, text, monkeypatch):
+    measure, asked = tune_module.tune, []
+
+    def recorded(folder, prompts, **options):
+        asked.append((list(prompts), options))
+        return measure(folder, prompts, **options)
+
+    monkeypatch.setattr(tune_module, "tune", recorded)
+    text.write_text("\n".join([*TEXTS.splitlines(), "a third"]))
+    assert run("tune", own_pair, "--text", text, "--threads", 1, "--quick").exit_code == 0
+    ((prompts, options),) = asked
+    assert prompts == TEXTS.splitlines()
+    assert options["max_new_tokens"] == 32
+    assert options["providers"] == ("cpu",)
+
+
+def test_what_is_left_of_a_measurement_is_said_every_few_seconds(monkeypatch):
+    clock = iter([0.0, 1.0, 4.0, 5.0, 200.0, 250.0])
+    monkeypatch.setattr(remaining.time, "monotonic", lambda: next(clock))
+    with logged_lines() as lines:
+        left = remaining.Remaining(5)
+        for _ in range(5):
+            left.part_done()
+    assert lines == ["2 of 5 done, about 6 s left", "4 of 5 done, about 50 s left"]
 
 
 def test_the_table_says_what_to_do(own_pair, text):

@@ -19,11 +19,14 @@ from edgespec.cli.options import (
     in_chat_format,
 )
 from edgespec.cli.sample_texts import texts_of
+from edgespec.device.device import CPU
 
 if TYPE_CHECKING:
     from edgespec.core.distribution_options import Sampling
 
 __all__ = ["tune"]
+
+QUICK_PROMPTS, QUICK_TOKENS = 2, 32
 
 
 @click.command(short_help="Find a pair's fastest setting on this device.")
@@ -47,6 +50,11 @@ __all__ = ["tune"]
     callback=check_plot,
     help="Draw the curves (extra: plots).",
 )
+@click.option(
+    "--quick",
+    is_flag=True,
+    help=f"Two prompts, {QUICK_TOKENS} tokens, the processor alone: less certain.",
+)
 @click.option("--dry-run", is_flag=True, help="Write no profile.")
 @JSON
 def tune(
@@ -57,6 +65,7 @@ def tune(
     named: tuple[str, ...],
     chat: bool | None,
     plot: Path | None,
+    quick: bool,
     dry_run: bool,
     as_json: bool,
     sampling: Sampling,
@@ -69,7 +78,7 @@ def tune(
 
     \b
     Examples:
-      edgespec tune build/smollm2
+      edgespec tune build/smollm2 --quick
       edgespec tune build/smollm2 --text prompts.txt --dry-run --plot curves.png
     """
     from edgespec.artifact.manifest import read_manifest
@@ -80,9 +89,13 @@ def tune(
 
     folder = pair_folder(pair)
     manifest = read_manifest(folder)
+    prompts = texts_of(manifest, text)
+    if quick:
+        prompts, max_new_tokens = prompts[:QUICK_PROMPTS], min(max_new_tokens, QUICK_TOKENS)
+        named = named or (CPU,)
     tuning = measure(
         folder,
-        texts_of(manifest, text),
+        prompts,
         sampling=sampling,
         max_new_tokens=max_new_tokens,
         threads=threads,
