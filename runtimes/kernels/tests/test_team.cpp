@@ -1,5 +1,5 @@
-// A team runs each piece of each step exactly once, whatever threads join, and passes errors on. While
-// its members are displaced by other programs it is one thread.
+// A team runs each piece of each step exactly once, whatever threads join, and passes errors on.
+// While its members are displaced by other programs it is one thread.
 #include <new>
 #include <stdexcept>
 
@@ -69,7 +69,7 @@ constexpr int64_t kMs = 1'000'000;
 
 void a_long_wait_ends_the_help_for_a_while() {
   Displaced displaced;
-  displaced.helped(5 * kMs, 4 * kMs, kMs / 4);  // short
+  displaced.helped(5 * kMs, 4 * kMs, kMs / 4);   // short
   displaced.helped(5 * kMs, 40 * kMs, 4 * kMs);  // a small part of large pieces
   CHECK(!displaced.pauses(5 * kMs));
   displaced.helped(5 * kMs, 4 * kMs, 3 * kMs);
