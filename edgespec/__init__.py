@@ -9,7 +9,7 @@ print(pair.generate("GNU C compiler").text)
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from edgespec.version import __version__ as __version__
+from edgespec.version import VERSION
 
 if TYPE_CHECKING:
     from edgespec.core.distribution import Distribution as Distribution
@@ -55,6 +55,7 @@ __all__ = [
     "load",
     "regex",
 ]
+__version__ = VERSION
 
 # Imported when first used, so that the command can answer Ctrl-C before numpy is loaded.
 _MODULES = {

@@ -1,5 +1,5 @@
 """The version of edgespec and of what belongs to it."""
 
-__all__ = ["__version__"]
+__all__ = ["VERSION"]
 
-__version__ = "0.2.0"
+VERSION = "0.2.0"

@@ -9,7 +9,7 @@ import click
 from edgespec.cli.command_line import CommandLine, CommandsByName
 from edgespec.cli.logging_lines import logging_lines
 from edgespec.cli.settings_file import settings_of
-from edgespec.version import __version__
+from edgespec.version import VERSION
 
 __all__ = ["main"]
 
@@ -44,7 +44,7 @@ COMMANDS = CommandsByName(
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(__version__, prog_name="edgespec")
+@click.version_option(VERSION, prog_name="edgespec")
 @click.pass_context
 def main(context: click.Context) -> None:
     """On-device text generation that is exactly the model's own, only faster.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgespec.artifact.kept.used_mark import pairs_home, read_mark
 from edgespec.errors import EdgespecError, shortened
-from edgespec.version import __version__
+from edgespec.version import VERSION
 
 __all__ = [
     "MANIFEST",
@@ -69,7 +69,7 @@ class KeptPair:
     @property
     def is_older(self) -> bool:
         """Made by another version: when its model is asked for by name, it is exported again."""
-        return self.version != __version__ and DIGEST.search(self.name) is not None
+        return self.version != VERSION and DIGEST.search(self.name) is not None
 
 
 def kept_pairs() -> list[KeptPair]:

@@ -13,7 +13,7 @@ from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.library.exporting import ExportRequest, export_request, run_export
 from edgespec.library.kept_pairs import bytes_of, older_line, size
-from edgespec.version import __version__
+from edgespec.version import VERSION
 
 __all__ = ["cached_folder", "describe_draft", "name_for_commands", "pair_folder", "pairs_home"]
 
@@ -72,7 +72,7 @@ def cached_folder(request: ExportRequest) -> Path:
     identities = [_identity(name) for name in sources]
     how: list[object] = [formats, request.calibration, *([request.host] if request.host else [])]
     how += [request.gammas, request.capacity] if request.host == NPU else []
-    recipe = json.dumps([__version__, identities, *how])
+    recipe = json.dumps([VERSION, identities, *how])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]
     names = [_short(name) for name in sources] + (["lookup"] if request.draft is None else [])
     return pairs_home() / "--".join([*names, digest])

@@ -18,7 +18,7 @@ from edgespec.server.served import Served
 from edgespec.server.served_model import UnknownModelError
 from edgespec.server.statuses import refusal
 from edgespec.server.text_apis import read_message
-from edgespec.version import __version__
+from edgespec.version import VERSION
 
 __all__ = ["ModelRoutes"]
 
@@ -100,4 +100,4 @@ class ModelRoutes:
 
     async def version(self, _: HttpRequest) -> Response:
         """Of Ollama's API, and of this program."""
-        return JsonResponse({"version": OLLAMA, "edgespec": __version__})
+        return JsonResponse({"version": OLLAMA, "edgespec": VERSION})

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from edgespec.version import __version__
+from edgespec.version import VERSION
 from edgespec_distill.plan import LOSS_NAMES, Plan
 from edgespec_distill.result import Distillation
 from edgespec_export.checkpoint.sources import Source
@@ -19,7 +19,7 @@ RECORD = "distillation.json"
 def write_card(folder: Path, source: Source, plan: Plan, result: Distillation) -> None:
     """Writes README.md and distillation.json into a finished checkpoint."""
     planned = {**asdict(plan), "start": _start(plan)}
-    record = {"edgespec": __version__, "target": _name(source), "plan": planned}
+    record = {"edgespec": VERSION, "target": _name(source), "plan": planned}
     (folder / RECORD).write_text(
         json.dumps({**record, "result": asdict(result)}, indent=2) + "\n", encoding="utf-8"
     )
@@ -67,7 +67,7 @@ def _card(target: str, plan: Plan, result: Distillation) -> str:
     return f"""# A draft for {target}
 
 It proposes tokens that the target verifies, so the target's own text is generated faster. Alone it
-is a poor model. Made by `edgespec distill`, edgespec {__version__}. Its training started from the
+is a poor model. Made by `edgespec distill`, edgespec {VERSION}. Its training started from the
 weights of {_origin(plan)}; they are under the target's licence. Pair it with its target:
 
     edgespec export TARGET THIS_FOLDER -o PAIR

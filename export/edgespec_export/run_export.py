@@ -14,7 +14,7 @@ from edgespec.artifact.hosts import GPU, NPU, WEB
 from edgespec.artifact.manifest import Exported, Manifest, write_manifest
 from edgespec.device.device import Device
 from edgespec.errors import UsageError
-from edgespec.version import __version__
+from edgespec.version import VERSION
 from edgespec_export.calibration.calibrated import Calibration
 from edgespec_export.calibration.texts import calibration_texts
 from edgespec_export.checkpoint import sources as checkpoint_sources
@@ -149,7 +149,7 @@ def _recipe(sources: Sequence[Source], request: ExportRequest, texts: Sequence[s
     options = [target_formats, formats.draft, formats.caches, texts, hosts, calls]
     paths = [path for source in sources for path in (source.path, source.adapter) if path]
     files = [stamps(path) for path in paths]
-    return json.dumps({"edgespec": __version__, "files": files, "options": options})
+    return json.dumps({"edgespec": VERSION, "files": files, "options": options})
 
 
 def _models(manifest: Manifest) -> Iterator[Exported]:

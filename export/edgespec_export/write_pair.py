@@ -10,7 +10,7 @@ from edgespec.artifact import integrity
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.manifest import CHAT_TEMPLATE, TOKENIZER, VOCABULARY, Exported, Manifest
 from edgespec.artifact.typed_json import write_json
-from edgespec.version import __version__
+from edgespec.version import VERSION
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.generation_config import generation_defaults
 from edgespec_export.families import Family
@@ -61,7 +61,7 @@ def write_pair(
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         },
-        created_by=f"edgespec {__version__}",
+        created_by=f"edgespec {VERSION}",
         generation=_generation_defaults(target, family),
         languages=target.languages,
     )

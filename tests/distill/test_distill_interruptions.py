@@ -9,9 +9,10 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-import edgespec
 from distillation import PLAN, interrupted, write_family
+from edgespec import version
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_distill import card
 from edgespec_distill import distill_draft as api_module
 from edgespec_distill import distillation as run_module
 from edgespec_distill.data import target_outputs as outputs_module
@@ -125,7 +126,8 @@ def test_an_interrupted_run_is_not_continued_with_other_prompts_or_another_targe
 def test_an_interrupted_run_continues_with_another_release_and_more_time(llama_folder, monkeypatch):
     source = resolve(str(llama_folder))
     before = recipe_of(source, [[5, 6]], PLAN)
-    monkeypatch.setattr(edgespec, "__version__", "9.9")
+    for module in (version, card):
+        monkeypatch.setattr(module, "VERSION", "9.9")
     assert recipe_of(source, [[5, 6]], dataclasses.replace(PLAN, steps=9)) == before
     assert recipe_of(source, [[6, 5]], PLAN) != before
     assert recipe_of(source, [[5, 6]], dataclasses.replace(PLAN, seed=1)) != before

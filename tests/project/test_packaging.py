@@ -100,7 +100,9 @@ def test_all_is_sorted_and_complete():
 
 def imported_for_type_checkers(file: Path) -> set[str]:
     """The names that a file imports under TYPE_CHECKING from this package."""
-    imports = [node for node in ast.walk(parsed(file)) if isinstance(node, ast.ImportFrom)]
+    guarded = [node for node in parsed(file).body if isinstance(node, ast.If)]
+    nodes = [node for block in guarded for node in block.body]
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     own = [node for node in imports if (node.module or "").startswith("edgespec.")]
     return {alias.name for node in own for alias in node.names}
 

@@ -20,7 +20,7 @@ from edgespec.library.kept_pairs import (
     read_kept,
     size,
 )
-from edgespec.version import __version__
+from edgespec.version import VERSION
 
 __all__ = ["list_models", "show"]
 
@@ -80,7 +80,7 @@ def _say_older(pairs: Sequence[KeptPair]) -> None:
         room = size(sum(pair.bytes for pair in older))
         are = "1 is" if len(older) == 1 else f"{len(older)} are"
         click.echo(
-            f"{are} of another version: edgespec {__version__} exports such a model again when it "
+            f"{are} of another version: edgespec {VERSION} exports such a model again when it "
             f"is used by its name; edgespec prune removes the old ({room})",
             err=True,
         )

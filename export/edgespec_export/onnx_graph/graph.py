@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from edgespec.version import __version__
+from edgespec.version import VERSION
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.functions import DOMAIN, Function
 from edgespec_export.onnx_graph.nodes import OPSETS, Nodes
@@ -228,7 +228,7 @@ class Graph(Nodes):
             graph,
             ir_version=IR_VERSION,
             producer_name="edgespec",
-            producer_version=__version__,
+            producer_version=VERSION,
             functions=list(self._functions.values()),
             metadata_props=self.metadata,
         )
