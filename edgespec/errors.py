@@ -15,6 +15,7 @@ __all__ = [
     "nearest",
     "needs_extra",
     "one_line",
+    "printable",
     "shortened",
 ]
 
@@ -43,6 +44,11 @@ def shortened(value: object, limit: int = 60) -> str:
     except (ValueError, RecursionError):  # an integer of thousands of digits; lists in lists
         return f"{type(value).__name__} too long to show"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """A text whose control characters, lone surrogates and the like are escapes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

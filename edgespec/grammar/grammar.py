@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from edgespec.errors import UsageError, needs_extra, shortened
+from edgespec.errors import UsageError, needs_extra, printable, shortened
 from edgespec.grammar.grammar_reading import reason_to_refuse
 from edgespec.grammar.schema_applied import applied
 from edgespec.grammar.schema_ends import check_ends
@@ -139,8 +139,7 @@ def refusal_line(kind: str, refusal: str) -> str:
     if kind != LARK:  # the position counts in rules that the user has not written
         reason = reason.partition("): ")[2] or reason
     line = " ".join(reason.split())[:LONGEST_REASON]
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
-    return f"the {kind} cannot be used: {shown}; change it"
+    return f"the {kind} cannot be used: {printable(line)}; change it"
 
 
 def _check_unicode(kind: str, text: str) -> None:

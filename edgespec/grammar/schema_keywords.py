@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from edgespec.errors import UsageError, shortened
+from edgespec.errors import UsageError, printable, shortened
 
 __all__ = [
     "ANNOTATIONS",
@@ -108,7 +108,7 @@ def _at(path: Path) -> str:
     while rest is not None:
         rest, part = rest
         parts.append(part[:80])
-    return "/".join(reversed(parts))[:80]
+    return printable("/".join(reversed(parts))[:80])
 
 
 def inner_schemas(schema: Mapping[str, object]) -> Iterator[tuple[object, str]]:

@@ -135,6 +135,7 @@ def test_every_constraint_that_is_known_is_in_a_schema_above():
         ({"$ref": "#/$defs/absent"}, "absent"),
         ({"oneOf": [{"type": "string"}, {"maxLength": 3}]}, "oneOf constraints are not supported"),
         ({"items": 3}, "has 3 at #/items; give a schema"),
+        ({"properties": {"a\x00": "b"}}, r"has 'b' at #/properties/a\x00; give a schema"),
         ({"properties": {"a": "b"}}, "has 'b' at #/properties/a; give a schema"),
         ({"const": float("nan"), "title": {1, 2}}, "is no JSON"),
         ("[1]", "is [1]; give an object"),
