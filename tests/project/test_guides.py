@@ -180,6 +180,10 @@ def read(block: str, names: dict[str, object]) -> None:
             port = opened.enter_context(Served(served))
             block = block.replace(":8080", f":{port}").replace('"smollm2"', '"small"')
         exec(compile(block, "block", "exec"), names)
+        client = names.get("client")
+        for connections in (client, getattr(client, "_client", None)):  # ollama's has no close
+            if hasattr(connections, "close"):
+                connections.close()
 
 
 needs_node = pytest.mark.skipif(
