@@ -189,7 +189,7 @@ test-providers: build/providers/webgpu/ready build/gpu/tiny-t5/edgespec.json
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
 		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --samples 150
 
-# The same for the first layers of SmolLM2, for four minutes.
+# The same for the first layers of SmolLM2, for at least four minutes.
 test-providers-layers: build/providers/webgpu/ready build/gpu/first-layers/edgespec.json
 	rm -f build/gpu/first-layers/row_invariance.json
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
