@@ -8,7 +8,7 @@ from typing import cast
 
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import UsageError, shortened
-from edgespec.openai.json_value import JsonObject, JsonValue
+from edgespec.openai.json_value import JsonObject, JsonValue, renamed
 from edgespec.openai.openai_absent import check_absent_of
 from edgespec.openai.openai_api import Request, chat_request
 
@@ -41,9 +41,7 @@ def message_request(body: JsonObject, own: GenerationDefaults) -> Request:
     """
     given = {name: value for name, value in body.items() if value is not None}
     check_absent_of(ABSENT, given)
-    fields: dict[str, JsonValue] = {
-        there: given[name] for name, there in SAME.items() if name in given
-    }
+    fields = renamed(given, SAME)
     fields["messages"] = [*_system(given.get("system")), *_messages(given.get("messages"))]
     fields |= _tools(given) | _thinking(given.get("thinking"))
     fields |= _format(given.get("output_config", given.get("output_format")))

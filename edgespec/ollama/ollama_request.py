@@ -7,7 +7,7 @@ from typing import cast
 
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import UsageError, shortened
-from edgespec.openai.json_value import JsonObject, JsonValue
+from edgespec.openai.json_value import JsonObject, JsonValue, renamed
 from edgespec.openai.openai_absent import check_absent_of
 from edgespec.openai.openai_api import Request, chat_request, text_request
 
@@ -94,9 +94,7 @@ def _fields(body: JsonObject, capacity: int) -> dict[str, JsonValue]:
         raise UsageError(f"options is {shortened(options)}; give an object")
     given = {name: value for name, value in {**body, **options}.items() if value is not None}
     check_absent_of(ABSENT, given)
-    fields: dict[str, JsonValue] = {
-        there: options[name] for name, there in OPTIONS.items() if options.get(name) is not None
-    }
+    fields = renamed(options, OPTIONS)
     if fields.get("max_tokens") in NO_LIMIT:
         fields["max_tokens"] = capacity
     if (stream := body.get("stream")) is not None and not isinstance(stream, bool):

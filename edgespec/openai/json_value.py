@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-__all__ = ["JsonObject", "JsonValue", "json_line"]
+__all__ = ["JsonObject", "JsonValue", "json_line", "renamed"]
 
 JsonValue: TypeAlias = (
     "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
@@ -24,3 +24,12 @@ def json_line(value: JsonValue) -> bytes:
     """
     text = json.dumps(value, ensure_ascii=False).translate(LINE_ENDS)
     return text.encode(errors="backslashreplace")
+
+
+def renamed(fields: JsonObject, names: Mapping[str, str]) -> dict[str, JsonValue]:
+    """The fields that have a value, under their names in another interface.
+
+    Args:
+        names: there, by the names here; other fields are left out.
+    """
+    return {there: fields[here] for here, there in names.items() if fields.get(here) is not None}

@@ -7,7 +7,7 @@ from typing import cast
 
 from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.errors import UsageError, shortened
-from edgespec.openai.json_value import JsonObject, JsonValue
+from edgespec.openai.json_value import JsonObject, JsonValue, renamed
 from edgespec.openai.openai_absent import check_absent_of
 from edgespec.openai.openai_api import Request, chat_request
 
@@ -51,9 +51,7 @@ def response_request(body: JsonObject, own: GenerationDefaults) -> Request:
     """
     given = {name: value for name, value in body.items() if value is not None}
     check_absent_of(ABSENT, given, INSTEAD)
-    fields: dict[str, JsonValue] = {
-        there: given[name] for name, there in SAME.items() if name in given
-    }
+    fields = renamed(given, SAME)
     fields["messages"] = [*_instructions(given.get("instructions")), *_input(given.get("input"))]
     fields |= _tools(given) | _reasoning(given.get("reasoning")) | _format(given.get("text"))
     return chat_request(fields, own)
