@@ -1,4 +1,4 @@
-"""A group of commands whose errors are one line, and whose files are read when they are used."""
+"""Groups of commands: errors of one line, help in sections, files that are read when used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from edgespec.cli.cli_errors import check_decodable, cli_errors
 
-__all__ = ["CommandLine", "CommandsByName"]
+__all__ = ["CommandLine", "CommandsByName", "OneLineErrors"]
 
 
 class CommandsByName(MutableMapping[str, click.Command]):
@@ -45,8 +45,27 @@ class CommandsByName(MutableMapping[str, click.Command]):
         return len(self._places)
 
 
-class CommandLine(click.Group):
-    """A group whose errors are one line, in parsing and in every command.
+class OneLineErrors(click.Group):
+    """A group whose errors are one line, in parsing and in every command."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with cli_errors():
+            check_decodable(args)
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with cli_errors():
+            return super().invoke(ctx)
+
+
+class CommandLine(OneLineErrors):
+    """A group whose help shows its commands in sections.
 
     Args:
         sections: names of commands that its help shows together, by title.
@@ -63,18 +82,3 @@ class CommandLine(click.Group):
             with formatter.section(title):
                 commands = ((name, self.commands[name]) for name in names)
                 formatter.write_dl([(n, c.get_short_help_str(limit)) for n, c in commands])
-
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        with cli_errors():
-            check_decodable(args)
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> object:
-        with cli_errors():
-            return super().invoke(ctx)

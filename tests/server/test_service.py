@@ -213,7 +213,7 @@ def test_sigterm_lets_what_runs_end_and_takes_nothing_else(serving):
     records = [json.loads(line) for line in log.read_text().splitlines()]
     request = next(record for record in records if record.get("path") == CHAT)
     assert (request["tokens"], request["outcome"]) == (900, "answered")
-    assert any("requests have 120 s to end" in record["message"] for record in records)
+    assert any("stopping in 120 s at most" in record["message"] for record in records)
 
 
 def test_after_the_grace_requests_end_with_an_error(pair, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
@@ -82,18 +83,23 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._state.draining.set()
-        if running := len(self.server_state.tasks):
-            logger.info("stopping: %d requests have %g s to end", running, self._grace)
+        running = len(self.server_state.tasks)
+        if running and self._grace:
+            logger.info("stopping in %g s at most; requests that run: %d", self._grace, running)
         self.config.timeout_graceful_shutdown = self._grace + FAREWELL  # type: ignore[assignment]
-        ending = asyncio.create_task(self._stop_after_grace())
+        ending = asyncio.create_task(self._end_requests())
         try:
             await super().shutdown(sockets)
         finally:
             ending.cancel()
 
-    async def _stop_after_grace(self) -> None:
-        await asyncio.sleep(self._grace)
+    async def _end_requests(self) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._state.stopping.wait(), self._grace)
         self._state.stopping.set()
+        await asyncio.sleep(FAREWELL / 2)
+        for connection in self.server_state.connections:  # its client does not take its answer
+            connection.transport.abort()  # type: ignore[union-attr]
 
 
 class _TimedConnection(H11Protocol):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgespec.cli.checks import check_output_folder
-from edgespec.cli.command_line import CommandLine
+from edgespec.cli.command_line import OneLineErrors
 from edgespec.cli.logging_lines import logging_lines
 from edgespec.errors import UsageError, needs_extra
 
@@ -65,7 +65,7 @@ SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_defaul
 THREADS = click.option("--threads", type=click.IntRange(min=1), help="For each model.")
 
 
-@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.pass_context
 def reproduce(context: click.Context) -> None:
     """Reproduce the tables of Leviathan, Kalman and Matias (arXiv 2211.17192).
