@@ -99,7 +99,7 @@ class _Server(uvicorn.Server):
         self._state.stopping.set()
         await asyncio.sleep(FAREWELL / 2)
         for connection in self.server_state.connections:  # its client does not take its answer
-            connection.transport.abort()  # type: ignore[union-attr]
+            connection.transport.abort()
 
 
 class _TimedConnection(H11Protocol):
