@@ -119,8 +119,9 @@ COMPILES := $(CI)$(shell uname -m | grep -qE 'x86_64|aarch64|arm64' && command -
 	touch $@
 
 # tests/native are skipped where it was not built. EDGESPEC_TARGETS=avx2 compiles the kernels of one target only.
+# With a JDK it has the binding for Java, too.
 native:
-	cmake -S runtimes/native -B build/native -DEDGESPEC_TESTS=ON \
+	cmake -S runtimes/native -B build/native -DEDGESPEC_TESTS=ON -DEDGESPEC_JAVA=$(if $(shell command -v javac),ON,OFF) \
 		$(if $(EDGESPEC_TARGETS),-DEDGESPEC_TARGETS='$(EDGESPEC_TARGETS)') --log-level=WARNING
 	cmake --build build/native --parallel 2
 

@@ -28,6 +28,11 @@ BINDINGS = {
 }
 
 
+@pytest.fixture(scope="session", autouse=True)
+def built() -> None:
+    """These compare sources, also where the library was not built."""
+
+
 def declared(name: str) -> list[tuple[str, str, bool]]:
     """Name, type and whether it is a pointer, of each field of a structure."""
     body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", HEADER, re.S)[1]
@@ -55,13 +60,106 @@ def test_structures_have_the_headers_fields(name):
             assert kind is TYPES[written], field
 
 
-def test_the_cpp_header_calls_every_function():
-    functions = set(re.findall(r"\b(edgespec_\w+)\(", HEADER))
-    called = set(re.findall(r"\b(edgespec_\w+)\b", (NATIVE / "include/edgespec.hpp").read_text()))
-    assert functions - called == {"edgespec_abi", "edgespec_version"}
+FUNCTIONS = set(re.findall(r"\b(edgespec_\w+)\(", HEADER))
+SOURCES = {
+    "C++": (NATIVE / "include", "*.hpp"),
+    "Java": (NATIVE / "java" / "jni", "*"),
+    "C#": (NATIVE / "csharp", "*.cs"),
+    "Swift": (NATIVE / "swift" / "Sources" / "Edgespec", "*.swift"),
+}
+
+
+def source(language: str) -> str:
+    folder, files = SOURCES[language]
+    return "\n".join(file.read_text() for file in sorted(folder.glob(files)))
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+@pytest.mark.parametrize("language", SOURCES)
+def test_every_binding_calls_every_function(language):
+    called = set(re.findall(r"\b(edgespec_\w+)\(", source(language)))
+    assert FUNCTIONS - called - {"edgespec_close", "edgespec_close_session"} == set()
+    assert set(re.findall(r"\bedgespec_close\w*", source(language))) >= {
+        "edgespec_close",
+        "edgespec_close_session",
+    }
+
+
+@pytest.mark.parametrize("name", BINDINGS)
+def test_csharp_has_the_headers_structures(name):
+    kinds = {"size_t": "UIntPtr", "int32_t": "int", "int64_t": "long", "uint64_t": "ulong"}
+    structure = camel(name.removeprefix("edgespec_"))
+    structure = structure[0].upper() + structure[1:]
+    body = re.search(rf"internal struct {structure}\s+{{(.*?)}}", source("C#"), re.S)[1]
+    assert re.findall(r"public (\w+) (\w+);", body) == [
+        ("IntPtr" if is_pointer else kinds.get(kind, kind), field)
+        for field, kind, is_pointer in declared(name)
+    ]
+
+
+@pytest.mark.parametrize("name", ["edgespec_load_options", "edgespec_options"])
+@pytest.mark.parametrize("language", ["Java", "C#"])
+def test_bindings_set_every_option(language, name):
+    structure = source(language)
+    missing = {field for field, *_ in declared(name) if f"options_.{field} = " not in structure}
+    if language == "C#":
+        missing = {field for field in missing if f"options.{field} = " not in structure}
+    assert missing == {"size"}
+
+
+@pytest.mark.skipif(not native_library.LIBRARY.exists(), reason="make native builds the library")
+@pytest.mark.parametrize("given", [native_library.LoadOptions, native_library.Options])
+def test_defaults_of_bindings_are_the_librarys(given):
+    library, defaults = native_library.opened(native_library.LIBRARY), given()
+    kind = "load_options" if given is native_library.LoadOptions else "options"
+    getattr(library, f"edgespec_{kind}_defaults")(ctypes.byref(defaults))
+    classes = NATIVE / "java" / "src" / "main" / "java" / "edgespec"
+    java = (classes / f"{given.__name__}.java").read_text()
+    csharp = (NATIVE / "csharp" / "Options.cs").read_text()
+    compared = 0
+    for field, _, is_pointer in declared(f"edgespec_{kind}"):
+        if is_pointer or field in ("size", "logit_bias_count", "stop_tokens_count", "stop_count"):
+            continue
+        if field in ("draft", "rule", "has_seed", "seed"):
+            continue  # enumerations and null: test_java_and_csharp.py has texts with them
+        value = getattr(defaults, field)
+        name = camel(field)
+        for text, one in ((java, name), (csharp, name[0].upper() + name[1:])):
+            (written,) = re.findall(rf"public \w+ {one} = (.+);", text)
+            assert {"true": 1, "false": 0}.get(written, written) in (value, f"{value:g}"), field
+            compared += 1
+    assert compared >= 6
+
+
+def test_numbers_of_enumerations_are_the_headers():
+    """Java's are in the header's order; C#'s are written."""
+    for name, first in [("Rule", "RULE_"), ("Draft", "DRAFT_"), ("Ending", ""), ("Status", "")]:
+        body = re.search(rf"typedef enum edgespec_{name.lower()} {{(.*?)}}", HEADER, re.S)[1]
+        numbers = re.findall(r"EDGESPEC_(\w+) = (\d+)", body)
+        expected = [one.removeprefix(first) for one, _ in numbers]
+        assert [int(number) for _, number in numbers] == list(range(len(numbers)))
+        csharp = re.search(rf"public enum {name}\s+{{(.*?)}}", source("C#"), re.S)[1]
+        assert re.findall(r"(\w+) = (\d+),", csharp) == [
+            ("".join(map(str.capitalize, one.split("_"))), str(number))
+            for number, one in enumerate(expected)
+        ]
+        classes = NATIVE / "java" / "src" / "main" / "java" / "edgespec"
+        file = "EdgespecException" if name == "Status" else name
+        java = re.search(
+            rf"enum {name} {{(.*?)\n *}}", (classes / f"{file}.java").read_text(), re.S
+        )[1]
+        assert re.findall(r"^ *([A-Z_]+),", java, re.M) == expected
+
+
+def test_bindings_know_the_headers_abi():
+    abi = re.search(r"#define EDGESPEC_ABI (\d+)", HEADER)[1]
+    assert f"const uint Abi = {abi};" in source("C#")
 
 
 def test_the_library_exports_what_the_header_declares():
-    functions = set(re.findall(r"\b(edgespec_\w+)\(", HEADER))
     exported = set(re.findall(r"(edgespec_\w+);", (NATIVE / "exported.map").read_text()))
-    assert exported - {"edgespec_hook_"} == functions
+    assert exported - {"edgespec_hook_"} == FUNCTIONS

@@ -70,10 +70,20 @@ def test_the_examples_answer_as_python_does(built, chat_folder, tmp_path, langua
     program = compiled("chat", language, tmp_path)
     pair = edgespec.load(chat_folder)  # with as many threads as the program
     expected = pair.generate([{"role": "user", "content": "Hi"}], max_new_tokens=64, draft=False)
-    answer = subprocess.run(
-        [program, chat_folder, runtime_library(), "Hi"], capture_output=True, check=True
-    )
-    assert answer.stdout.decode() == expected.text
+    assert output(program, chat_folder, runtime_library(), "Hi") == expected.text
+
+
+def test_the_example_translates_as_python_does(built, pair_folder, tmp_path):
+    text = "the library is new and fast"
+    program = compiled("translate", "c", tmp_path)
+    expected = edgespec.load(pair_folder).generate(text, max_new_tokens=64, draft=False)
+    assert output(program, pair_folder, runtime_library(), text) == expected.text
+
+
+def test_examples_are_short():
+    examples = list((NATIVE / "examples").iterdir())
+    assert len(examples) >= 9
+    assert max(len(file.read_text().splitlines()) for file in examples) <= 40
 
 
 @pytest.mark.skipif(

@@ -21,8 +21,10 @@
 extern "C" {
 #endif
 
-#if defined(_WIN32)
+#if defined(_WIN32) && defined(EDGESPEC_BUILD)
 #define EDGESPEC_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define EDGESPEC_API __declspec(dllimport)
 #else
 #define EDGESPEC_API __attribute__((visibility("default")))
 #endif

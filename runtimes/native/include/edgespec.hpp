@@ -25,6 +25,12 @@ inline void check(edgespec_status status) {
   if (status != EDGESPEC_OK) throw Failure(status);
 }
 
+// A text as the library takes it, which would end at a zero.
+inline const char* c_text(const std::string& text) {
+  if (text.find('\0') == text.npos) return text.c_str();
+  throw std::invalid_argument("a text has the character U+0000; leave it out");
+}
+
 // The options of a load and of a text, with their defaults.
 struct LoadOptions : edgespec_load_options {
   LoadOptions() { edgespec_load_options_defaults(this); }
@@ -98,7 +104,7 @@ class Session {
   // Begins a text that goes on from this one, in UTF-8.
   Text begin_text(const std::string& prompt, const edgespec_options& options = Options()) {
     std::uint64_t seed = 0;
-    check(edgespec_begin_text(handle_.get(), prompt.c_str(), &options, &seed));
+    check(edgespec_begin_text(handle_.get(), c_text(prompt), &options, &seed));
     return Text(handle_.get(), seed);
   }
   // Begins the answer to a conversation.
@@ -120,19 +126,27 @@ class Model {
  public:
   explicit Model(const std::string& folder, const edgespec_load_options& options = LoadOptions())
       : handle_(nullptr, edgespec_close) {
+    if (edgespec_abi() != EDGESPEC_ABI) {
+      throw std::runtime_error("libedgespec has the ABI " + std::to_string(edgespec_abi()) +
+                               " and this program was compiled for " +
+                               std::to_string(EDGESPEC_ABI) + "; ship both of one version");
+    }
     edgespec_model* made = nullptr;
-    check(edgespec_load(folder.c_str(), &options, &made));
+    check(edgespec_load(c_text(folder), &options, &made));
     handle_.reset(made);
   }
 
   Session session() { return Session(handle_.get()); }
 
+  // The version of edgespec that the library is part of.
+  static const char* version() { return edgespec_version(); }
+
   // Token ids of a text in UTF-8, and the text of token ids.
   std::vector<std::int64_t> encode(const std::string& text) const {
     std::size_t count = 0;
-    check(edgespec_encode(handle_.get(), text.c_str(), nullptr, 0, &count));
+    check(edgespec_encode(handle_.get(), c_text(text), nullptr, 0, &count));
     std::vector<std::int64_t> tokens(count);
-    check(edgespec_encode(handle_.get(), text.c_str(), tokens.data(), count, &count));
+    check(edgespec_encode(handle_.get(), c_text(text), tokens.data(), count, &count));
     return tokens;
   }
   std::string decode(const std::vector<std::int64_t>& tokens) const {

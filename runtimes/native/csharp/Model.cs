@@ -1,0 +1,62 @@
+using System;
+using System.Text;
+
+namespace Edgespec
+{
+    /// A loaded pair. It never changes: threads may share it.
+    public sealed class Model : IDisposable
+    {
+        private readonly Native.ModelHandle handle;
+
+        /// Opens the folder that `edgespec export` wrote.
+        public Model(string folder, LoadOptions options = null)
+        {
+            CheckAbi();
+            using (var memory = new Memory())
+            {
+                Native.LoadOptions taken = (options ?? new LoadOptions()).Taken(memory);
+                Native.Check(Native.edgespec_load(Memory.Bytes(folder, "the folder"), ref taken, out handle));
+            }
+        }
+
+        /// The version of edgespec that the library is part of.
+        public static string Version => Native.Text(Native.edgespec_version());
+
+        /// A session, with the memory of its caches. It goes on when the model is disposed.
+        public Session OpenSession() => new Session(handle);
+
+        /// Token ids of a text.
+        public long[] Encode(string text)
+        {
+            byte[] bytes = Memory.Bytes(text, "the text");
+            UIntPtr count;
+            Native.Check(Native.edgespec_encode(handle, bytes, null, UIntPtr.Zero, out count));
+            var tokens = new long[(int)count];
+            Native.Check(Native.edgespec_encode(handle, bytes, tokens, count, out count));
+            return tokens;
+        }
+
+        /// The text of token ids, without special tokens.
+        public string Decode(params long[] tokens)
+        {
+            var given = (UIntPtr)(uint)tokens.Length;
+            UIntPtr bytes;
+            Native.Check(Native.edgespec_decode(handle, tokens, given, null, UIntPtr.Zero, out bytes));
+            var text = new byte[(int)bytes];
+            Native.Check(Native.edgespec_decode(handle, tokens, given, text, bytes, out bytes));
+            return Encoding.UTF8.GetString(text);
+        }
+
+        public void Dispose() => handle.Dispose();
+
+        private static void CheckAbi()
+        {
+            uint abi = Native.edgespec_abi();
+            if (abi == Native.Abi) return;
+            throw new EdgespecException(
+                Status.Usage,
+                $"libedgespec has the ABI {abi} and this binding was compiled for {Native.Abi}; " +
+                "ship both of one version");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+using System;
+using System.Runtime.InteropServices;
+using System.Text;
+using Microsoft.Win32.SafeHandles;
+
+namespace Edgespec
+{
+    /// The structures and functions of edgespec.h. Handles are counted: one that is disposed while a call
+    /// uses it is freed after the call.
+    internal static class Native
+    {
+        private const string Library = "edgespec";
+        internal const uint Abi = 1;
+
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct LoadOptions
+        {
+            public UIntPtr size;
+            public IntPtr onnxruntime;
+            public IntPtr target_format;
+            public IntPtr draft_format;
+            public int threads;
+            public int allow_inexact;
+            public long capacity;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct Bias
+        {
+            public long token;
+            public double bias;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct Options
+        {
+            public UIntPtr size;
+            public double temperature;
+            public long top_k;
+            public double top_p;
+            public double min_p;
+            public double top_n_sigma;
+            public double xtc_probability;
+            public double xtc_threshold;
+            public double repetition_penalty;
+            public double presence_penalty;
+            public double frequency_penalty;
+            public IntPtr logit_bias;
+            public UIntPtr logit_bias_count;
+            public long min_tokens;
+            public long max_new_tokens;
+            public IntPtr stop_tokens;
+            public UIntPtr stop_tokens_count;
+            public int ignore_eos;
+            public int draft;
+            public long gamma;
+            public int rule;
+            public int has_seed;
+            public ulong seed;
+            public int logprobs;
+            public IntPtr stop;
+            public UIntPtr stop_count;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct Turn
+        {
+            public IntPtr role;
+            public IntPtr content;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct Piece
+        {
+            public UIntPtr size;
+            public IntPtr tokens;
+            public UIntPtr count;
+            public long drafted;
+            public long evaluated;
+            public long accepted;
+            public int ending;
+            public IntPtr logprobs;
+            public IntPtr text;
+            public UIntPtr text_bytes;
+        }
+
+        internal sealed class ModelHandle : SafeHandleZeroOrMinusOneIsInvalid
+        {
+            public ModelHandle() : base(true) { }
+
+            protected override bool ReleaseHandle()
+            {
+                edgespec_close(handle);
+                return true;
+            }
+        }
+
+        internal sealed class SessionHandle : SafeHandleZeroOrMinusOneIsInvalid
+        {
+            public SessionHandle() : base(true) { }
+
+            protected override bool ReleaseHandle()
+            {
+                edgespec_close_session(handle);
+                return true;
+            }
+        }
+
+        [DllImport(Library)]
+        internal static extern uint edgespec_abi();
+
+        [DllImport(Library)]
+        internal static extern IntPtr edgespec_version();
+
+        [DllImport(Library)]
+        internal static extern IntPtr edgespec_message();
+
+        [DllImport(Library)]
+        internal static extern void edgespec_load_options_defaults(ref LoadOptions options);
+
+        [DllImport(Library)]
+        internal static extern void edgespec_options_defaults(ref Options options);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_load(byte[] folder, ref LoadOptions options, out ModelHandle model);
+
+        [DllImport(Library)]
+        private static extern void edgespec_close(IntPtr model);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_open_session(ModelHandle model, out SessionHandle session);
+
+        [DllImport(Library)]
+        private static extern void edgespec_close_session(IntPtr session);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_begin(
+            SessionHandle session, long[] prompt, UIntPtr count, ref Options options, out ulong seed);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_begin_text(
+            SessionHandle session, byte[] prompt, ref Options options, out ulong seed);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_begin_chat(
+            SessionHandle session, Turn[] turns, UIntPtr count, ref Options options, out ulong seed);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_next(SessionHandle session, ref Piece piece);
+
+        [DllImport(Library)]
+        internal static extern void edgespec_cancel(SessionHandle session);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_encode(
+            ModelHandle model, byte[] text, [Out] long[] tokens, UIntPtr room, out UIntPtr count);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_decode(
+            ModelHandle model, long[] tokens, UIntPtr count, [Out] byte[] text, UIntPtr room, out UIntPtr bytes);
+
+        /// Throws EdgespecException: the call failed.
+        internal static void Check(int status)
+        {
+            if (status != 0) throw new EdgespecException((Status)status, Text(edgespec_message()));
+        }
+
+        /// The text of UTF-8 that ends with a zero.
+        internal static string Text(IntPtr bytes)
+        {
+            int count = 0;
+            while (Marshal.ReadByte(bytes, count) != 0) count++;
+            return Text(bytes, count);
+        }
+
+        internal static string Text(IntPtr bytes, int count)
+        {
+            var copy = new byte[count];
+            if (count > 0) Marshal.Copy(bytes, copy, 0, count);
+            return Encoding.UTF8.GetString(copy);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Runtime.InteropServices;
+
+namespace Edgespec
+{
+    /// A message of a conversation; the role is "system", "user" or "assistant".
+    public struct Message
+    {
+        public Message(string role, string content)
+        {
+            Role = role;
+            Content = content;
+        }
+
+        public string Role { get; }
+        public string Content { get; }
+    }
+
+    /// One text after the other, with caches of its own. One thread at a time may use it; Cancel and Dispose
+    /// may be called by any.
+    public sealed class Session : IDisposable
+    {
+        private delegate int Begins(ref Native.Options options, out ulong seed);
+
+        private readonly Native.SessionHandle handle;
+        private volatile Text latest;
+
+        internal Session(Native.ModelHandle model)
+        {
+            Native.Check(Native.edgespec_open_session(model, out handle));
+        }
+
+        /// Begins a text that goes on from token ids; one that has not ended is dropped.
+        public Text Begin(long[] prompt, Options options = null) => Begin(
+            (ref Native.Options taken, out ulong seed) => Native.edgespec_begin(
+                handle, prompt, (UIntPtr)(uint)prompt.Length, ref taken, out seed), options);
+
+        /// Begins a text that goes on from this one. Special tokens that it spells out are tokens.
+        public Text Begin(string prompt, Options options = null) => Begin(
+            (ref Native.Options taken, out ulong seed) => Native.edgespec_begin_text(
+                handle, Memory.Bytes(prompt, "the prompt"), ref taken, out seed), options);
+
+        /// Begins the answer to a conversation, whose last message is a user's.
+        public Text Begin(IEnumerable<Message> messages, Options options = null)
+        {
+            using (var memory = new Memory())
+            {
+                Native.Turn[] turns = messages.Select(one => new Native.Turn
+                {
+                    role = memory.Text(one.Role, "a role"),
+                    content = memory.Text(one.Content, "a message"),
+                }).ToArray();
+                return Begin(
+                    (ref Native.Options taken, out ulong seed) => Native.edgespec_begin_chat(
+                        handle, turns, (UIntPtr)(uint)turns.Length, ref taken, out seed), options);
+            }
+        }
+
+        /// Ends the text that is being made, from any thread; another one may begin then.
+        public void Cancel() => Native.edgespec_cancel(handle);
+
+        /// Frees its caches; a call that another thread has begun ends first.
+        public void Dispose() => handle.Dispose();
+
+        internal Piece Next(Text text)
+        {
+            if (text != latest) throw new InvalidOperationException("another text has begun in this session");
+            var piece = new Native.Piece { size = (UIntPtr)(uint)Marshal.SizeOf(typeof(Native.Piece)) };
+            Native.Check(Native.edgespec_next(handle, ref piece));
+            return new Piece(piece);
+        }
+
+        private Text Begin(Begins begins, Options options)
+        {
+            using (var memory = new Memory())
+            {
+                Native.Options taken = (options ?? new Options()).Taken(memory);
+                ulong seed;
+                Native.Check(begins(ref taken, out seed));
+                return latest = new Text(this, seed);
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// The native methods of edgespec.Native: edgespec.h for Java. The header's rules hold; Java's
+// classes see to it that no handle is used after it is closed.
+#include <edgespec.h>
+#include <jni.h>
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "from_java.h"
+#include "options.h"
+
+using namespace edgespec_jni;
+
+namespace {
+
+jbyteArray java_bytes(JNIEnv* java, const char* bytes, size_t count) {
+  jbyteArray made = java->NewByteArray(static_cast<jsize>(count));
+  if (made == nullptr) throw Pending();
+  java->SetByteArrayRegion(made, 0, static_cast<jsize>(count),
+                           reinterpret_cast<const jbyte*>(bytes));
+  return made;
+}
+
+jlongArray java_longs(JNIEnv* java, const int64_t* numbers, size_t count) {
+  const std::vector<jlong> longs(numbers, numbers + count);
+  jlongArray made = java->NewLongArray(static_cast<jsize>(count));
+  if (made == nullptr) throw Pending();
+  java->SetLongArrayRegion(made, 0, static_cast<jsize>(count), longs.data());
+  return made;
+}
+
+jdoubleArray java_doubles(JNIEnv* java, const double* numbers, size_t count) {
+  jdoubleArray made = java->NewDoubleArray(static_cast<jsize>(count));
+  if (made == nullptr) throw Pending();
+  if (count > 0) java->SetDoubleArrayRegion(made, 0, static_cast<jsize>(count), numbers);
+  return made;
+}
+
+// An instance of a class of the package, by its constructor.
+template <typename... Values>
+jobject made(JNIEnv* java, const char* name, const char* constructor, Values... values) {
+  jclass type = java->FindClass(name);
+  check(java);
+  jmethodID method = java->GetMethodID(type, "<init>", constructor);
+  check(java);
+  jobject object = java->NewObject(type, method, values...);
+  check(java);
+  return object;
+}
+
+void throw_failure(JNIEnv* java, int status, const std::string& message) {
+  jobject failure = made(java, "edgespec/EdgespecException", "(I[B)V", jint(status),
+                         java_bytes(java, message.data(), message.size()));
+  java->Throw(static_cast<jthrowable>(failure));
+}
+
+// What a native method does: a status of the library, or anything thrown, becomes a Java exception.
+template <typename Result = int, typename Function>
+Result guarded(JNIEnv* java, Function function) {
+  try {
+    return function();
+  } catch (const Pending&) {
+    return {};
+  } catch (const std::exception& error) {
+    try {
+      throw_failure(java, EDGESPEC_ERROR, error.what());
+    } catch (const Pending&) {
+    }
+    return {};
+  }
+}
+
+void succeed(JNIEnv* java, edgespec_status status) {
+  if (status == EDGESPEC_OK) return;
+  throw_failure(java, status, edgespec_message());
+  throw Pending();
+}
+
+edgespec_model* model_of(jlong handle) { return reinterpret_cast<edgespec_model*>(handle); }
+
+edgespec_session* session_of(jlong handle) { return reinterpret_cast<edgespec_session*>(handle); }
+
+}  // namespace
+
+#define NATIVE(result, name) extern "C" JNIEXPORT result JNICALL Java_edgespec_Native_##name
+
+NATIVE(void, checkAbi)(JNIEnv* java, jclass) {
+  guarded(java, [&] {
+    if (edgespec_abi() == EDGESPEC_ABI) return 0;
+    throw_failure(java, EDGESPEC_USAGE,
+                  "libedgespec has the ABI " + std::to_string(edgespec_abi()) +
+                      " and this binding was compiled for " + std::to_string(EDGESPEC_ABI) +
+                      "; ship both of one version");
+    return 0;
+  });
+}
+
+NATIVE(jstring, version)(JNIEnv* java, jclass) { return java->NewStringUTF(edgespec_version()); }
+
+NATIVE(jlong, load)(JNIEnv* java, jclass, jbyteArray folder, jobject given) {
+  return guarded<jlong>(java, [&] {
+    const LoadOptions options(java, given);
+    edgespec_model* model = nullptr;
+    succeed(java, edgespec_load(bytes_of(java, folder).c_str(), options.get(), &model));
+    return reinterpret_cast<jlong>(model);
+  });
+}
+
+NATIVE(void, close)(JNIEnv*, jclass, jlong model) { edgespec_close(model_of(model)); }
+
+NATIVE(jlong, openSession)(JNIEnv* java, jclass, jlong model) {
+  return guarded<jlong>(java, [&] {
+    edgespec_session* session = nullptr;
+    succeed(java, edgespec_open_session(model_of(model), &session));
+    return reinterpret_cast<jlong>(session);
+  });
+}
+
+NATIVE(void, closeSession)(JNIEnv*, jclass, jlong session) {
+  edgespec_close_session(session_of(session));
+}
+
+NATIVE(jlong, begin)(JNIEnv* java, jclass, jlong session, jlongArray prompt, jobject given) {
+  return guarded<jlong>(java, [&] {
+    const Options options(java, given);
+    const std::vector<int64_t> tokens = longs_of(java, prompt);
+    uint64_t seed = 0;
+    succeed(java, edgespec_begin(session_of(session), tokens.data(), tokens.size(), options.get(),
+                                 &seed));
+    return static_cast<jlong>(seed);
+  });
+}
+
+NATIVE(jlong, beginText)(JNIEnv* java, jclass, jlong session, jbyteArray prompt, jobject given) {
+  return guarded<jlong>(java, [&] {
+    const Options options(java, given);
+    uint64_t seed = 0;
+    succeed(java, edgespec_begin_text(session_of(session), bytes_of(java, prompt).c_str(),
+                                      options.get(), &seed));
+    return static_cast<jlong>(seed);
+  });
+}
+
+NATIVE(jlong, beginChat)(JNIEnv* java, jclass, jlong session, jobjectArray roles,
+                         jobjectArray contents, jobject given) {
+  return guarded<jlong>(java, [&] {
+    const Options options(java, given);
+    const std::vector<std::string> role = texts_of(java, roles), content = texts_of(java, contents);
+    std::vector<edgespec_turn> turns;
+    for (size_t i = 0; i < role.size(); ++i) turns.push_back({role[i].c_str(), content[i].c_str()});
+    uint64_t seed = 0;
+    succeed(java, edgespec_begin_chat(session_of(session), turns.data(), turns.size(),
+                                      options.get(), &seed));
+    return static_cast<jlong>(seed);
+  });
+}
+
+NATIVE(jobject, next)(JNIEnv* java, jclass, jlong session) {
+  return guarded<jobject>(java, [&] {
+    edgespec_piece piece = {};
+    piece.size = sizeof piece;
+    succeed(java, edgespec_next(session_of(session), &piece));
+    const size_t logprobs = piece.logprobs == nullptr ? 0 : piece.count;
+    return made(java, "edgespec/Piece", "([J[B[DJJJI)V",
+                java_longs(java, piece.tokens, piece.count),
+                java_bytes(java, piece.text, piece.text_bytes),
+                java_doubles(java, piece.logprobs, logprobs), jlong(piece.drafted),
+                jlong(piece.evaluated), jlong(piece.accepted), jint(piece.ending));
+  });
+}
+
+NATIVE(void, cancel)(JNIEnv*, jclass, jlong session) { edgespec_cancel(session_of(session)); }
+
+NATIVE(jlongArray, encode)(JNIEnv* java, jclass, jlong model, jbyteArray given) {
+  return guarded<jlongArray>(java, [&] {
+    const std::string text = bytes_of(java, given);
+    size_t count = 0;
+    succeed(java, edgespec_encode(model_of(model), text.c_str(), nullptr, 0, &count));
+    std::vector<int64_t> tokens(count);
+    succeed(java, edgespec_encode(model_of(model), text.c_str(), tokens.data(), count, &count));
+    return java_longs(java, tokens.data(), count);
+  });
+}
+
+NATIVE(jbyteArray, decode)(JNIEnv* java, jclass, jlong model, jlongArray given) {
+  return guarded<jbyteArray>(java, [&] {
+    const std::vector<int64_t> tokens = longs_of(java, given);
+    size_t bytes = 0;
+    succeed(java,
+            edgespec_decode(model_of(model), tokens.data(), tokens.size(), nullptr, 0, &bytes));
+    std::string text(bytes, '\0');
+    succeed(java, edgespec_decode(model_of(model), tokens.data(), tokens.size(), text.data(), bytes,
+                                  &bytes));
+    return java_bytes(java, text.data(), bytes);
+  });
+}

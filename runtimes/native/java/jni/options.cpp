@@ -1,0 +1,61 @@
+#include "options.h"
+
+namespace edgespec_jni {
+
+const char* LoadOptions::kept(JNIEnv* java, jbyteArray text, std::string& place) {
+  place = bytes_of(java, text);
+  return text == nullptr ? nullptr : place.c_str();
+}
+
+LoadOptions::LoadOptions(JNIEnv* java, jobject given) {
+  const Object object(java, given);
+  const auto text = [&](const char* name) { return object.asked<jbyteArray>(name, "()[B"); };
+  edgespec_load_options_defaults(&options_);
+  options_.onnxruntime = kept(java, text("onnxruntimeBytes"), onnxruntime_);
+  options_.target_format = kept(java, text("targetFormatBytes"), target_format_);
+  options_.draft_format = kept(java, text("draftFormatBytes"), draft_format_);
+  options_.threads = object.number("threads");
+  options_.allow_inexact = object.truth("allowInexact");
+  options_.capacity = object.whole("capacity");
+}
+
+Options::Options(JNIEnv* java, jobject given) {
+  const Object object(java, given);
+  edgespec_options_defaults(&options_);
+  options_.temperature = object.real("temperature");
+  options_.top_k = object.whole("topK");
+  options_.top_p = object.real("topP");
+  options_.min_p = object.real("minP");
+  options_.top_n_sigma = object.real("topNSigma");
+  options_.xtc_probability = object.real("xtcProbability");
+  options_.xtc_threshold = object.real("xtcThreshold");
+  options_.repetition_penalty = object.real("repetitionPenalty");
+  options_.presence_penalty = object.real("presencePenalty");
+  options_.frequency_penalty = object.real("frequencyPenalty");
+  options_.min_tokens = object.whole("minTokens");
+  options_.max_new_tokens = object.whole("maxNewTokens");
+  options_.ignore_eos = object.truth("ignoreEos");
+  options_.draft = object.asked_number("draftNumber");
+  options_.gamma = object.whole("gamma");
+  options_.rule = object.asked_number("ruleNumber");
+  options_.has_seed = object.asked_truth("hasSeed");
+  options_.seed = static_cast<uint64_t>(object.asked_whole("seedBits"));
+  options_.logprobs = object.truth("logprobs");
+
+  const auto tokens = longs_of(java, object.asked<jlongArray>("biasTokens", "()[J"));
+  const auto biases = doubles_of(java, object.asked<jdoubleArray>("biases", "()[D"));
+  for (size_t i = 0; i < tokens.size(); ++i) biases_.push_back({tokens[i], biases[i]});
+  options_.logit_bias = biases_.data();
+  options_.logit_bias_count = biases_.size();
+
+  stop_tokens_ = longs_of(java, object.asked<jlongArray>("stopTokensGiven", "()[J"));
+  options_.stop_tokens = stop_tokens_.data();
+  options_.stop_tokens_count = stop_tokens_.size();
+
+  stop_ = texts_of(java, object.asked<jobjectArray>("stopBytes", "()[[B"));
+  for (const std::string& one : stop_) stop_pointers_.push_back(one.c_str());
+  options_.stop = stop_pointers_.data();
+  options_.stop_count = stop_pointers_.size();
+}
+
+}  // namespace edgespec_jni

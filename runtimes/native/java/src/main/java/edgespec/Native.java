@@ -1,0 +1,38 @@
+package edgespec;
+
+/** The functions of edgespec.h, as jni/edgespec_jni.cpp gives them. Handles are addresses. */
+final class Native {
+  static {
+    System.loadLibrary("edgespec_jni");
+    checkAbi();
+  }
+
+  private Native() {}
+
+  /** Throws EdgespecException: libedgespec is of another ABI than this binding was compiled for. */
+  static native void checkAbi();
+
+  static native String version();
+
+  static native long load(byte[] folder, LoadOptions options);
+
+  static native void close(long model);
+
+  static native long openSession(long model);
+
+  static native void closeSession(long session);
+
+  static native long begin(long session, long[] prompt, Options options);
+
+  static native long beginText(long session, byte[] prompt, Options options);
+
+  static native long beginChat(long session, byte[][] roles, byte[][] contents, Options options);
+
+  static native Piece next(long session);
+
+  static native void cancel(long session);
+
+  static native long[] encode(long model, byte[] text);
+
+  static native byte[] decode(long model, long[] tokens);
+}

@@ -1,0 +1,81 @@
+package edgespec;
+
+import java.util.List;
+
+/**
+ * One text after the other, with caches of its own. One thread at a time may use it; {@link #cancel}
+ * and {@link #close} may be called by any.
+ */
+public final class Session implements AutoCloseable {
+  private interface Begin {
+    long on(long session);
+  }
+
+  private final Handle handle;
+  private volatile Text latest;
+
+  Session(long model) {
+    handle = new Handle("session", Native.openSession(model), Native::closeSession);
+  }
+
+  /** Begins a text that goes on from token ids; one that has not ended is dropped. */
+  public Text begin(long[] prompt, Options options) {
+    return begin(session -> Native.begin(session, prompt, options));
+  }
+
+  /** Begins a text that goes on from this one. Special tokens that it spells out are tokens. */
+  public Text begin(String prompt, Options options) {
+    byte[] bytes = Utf8.of(prompt, "the prompt");
+    return begin(session -> Native.beginText(session, bytes, options));
+  }
+
+  /** Begins the answer to a conversation, whose last message is a user's. */
+  public Text begin(List<Message> messages, Options options) {
+    byte[][] roles = new byte[messages.size()][];
+    byte[][] contents = new byte[messages.size()][];
+    for (int i = 0; i < roles.length; i++) {
+      roles[i] = Utf8.of(messages.get(i).role(), "a role");
+      contents[i] = Utf8.of(messages.get(i).content(), "a message");
+    }
+    return begin(session -> Native.beginChat(session, roles, contents, options));
+  }
+
+  /** Ends the text that is being made, from any thread; another one may begin then. */
+  public void cancel() {
+    long session = handle.acquire();
+    try {
+      Native.cancel(session);
+    } finally {
+      handle.release();
+    }
+  }
+
+  /** Frees its caches; a call that another thread has begun ends first. */
+  @Override
+  public void close() {
+    handle.close();
+  }
+
+  Piece next(Text text) {
+    if (text != latest) {
+      throw new IllegalStateException("another text has begun in this session");
+    }
+    long session = handle.acquire();
+    try {
+      return Native.next(session);
+    } finally {
+      handle.release();
+    }
+  }
+
+  private Text begin(Begin call) {
+    long session = handle.acquire();
+    try {
+      Text text = new Text(this, call.on(session));
+      latest = text;
+      return text;
+    } finally {
+      handle.release();
+    }
+  }
+}

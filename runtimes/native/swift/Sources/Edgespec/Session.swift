@@ -1,0 +1,65 @@
+#if canImport(Darwin)
+import Darwin
+#else
+import Glibc
+#endif
+import CEdgespec
+
+/// A message of a conversation; the role is "system", "user" or "assistant".
+public struct Message {
+    public var role: String
+    public var content: String
+
+    public init(role: String, content: String) {
+        self.role = role
+        self.content = content
+    }
+}
+
+/// One text after the other, with caches of its own. One task at a time may use it; `cancel` may be called by
+/// any.
+public final class Session: @unchecked Sendable {
+    let handle: OpaquePointer
+
+    init(_ model: Model) throws {
+        var made: OpaquePointer?
+        try check(edgespec_open_session(model.handle, &made))
+        handle = made!
+    }
+
+    deinit { edgespec_close_session(handle) }
+
+    /// Begins a text that goes on from token ids; one that has not ended is dropped.
+    public func begin(_ prompt: [Int64], _ options: Options = Options()) throws -> Text {
+        var seed: UInt64 = 0
+        try options.taken { try check(edgespec_begin(handle, prompt, prompt.count, $0, &seed)) }
+        return Text(self, seed)
+    }
+
+    /// Begins a text that goes on from this one. Special tokens that it spells out are tokens.
+    public func begin(_ prompt: String, _ options: Options = Options()) throws -> Text {
+        var seed: UInt64 = 0
+        try withText(prompt, "the prompt") { bytes in
+            try options.taken { try check(edgespec_begin_text(handle, bytes, $0, &seed)) }
+        }
+        return Text(self, seed)
+    }
+
+    /// Begins the answer to a conversation, whose last message is a user's.
+    public func begin(_ messages: [Message], _ options: Options = Options()) throws -> Text {
+        for one in messages where (one.role + one.content).utf8.contains(0) {
+            throw EdgespecError(usage: "a message has the character U+0000; leave it out")
+        }
+        let strings = messages.flatMap { [strdup($0.role), strdup($0.content)] }
+        defer { strings.forEach { free($0) } }
+        let turns = stride(from: 0, to: strings.count, by: 2).map {
+            edgespec_turn(role: UnsafePointer(strings[$0]), content: UnsafePointer(strings[$0 + 1]))
+        }
+        var seed: UInt64 = 0
+        try options.taken { try check(edgespec_begin_chat(handle, turns, turns.count, $0, &seed)) }
+        return Text(self, seed)
+    }
+
+    /// Ends the text that is being made, from any task; another one may begin then.
+    public func cancel() { edgespec_cancel(handle) }
+}

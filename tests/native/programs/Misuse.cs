@@ -1,0 +1,120 @@
+// What goes wrong is an exception of one line, and objects may be disposed in any order and by any thread.
+using System;
+using System.Collections.Generic;
+using System.Threading;
+using Edgespec;
+
+internal static class Misuse
+{
+    private static readonly long[] Prompt = { 5, 60, 7 };
+
+    private static void Main(string[] given)
+    {
+        var where = new LoadOptions { Onnxruntime = given[1], Threads = 1 };
+        Fails("no pair", Status.Error, () => new Model("/", where));
+        var model = new Model(given[0], where);
+        const string hard = "h\u00e9 \ud83d\ude00 \u4e2d\n";
+        Check("round trip", model.Decode(model.Encode(hard)) == hard);
+        Session session = model.OpenSession();
+        Fails("a zero", Status.Usage, () => session.Begin("a\0b"));
+        Fails("half", Status.Usage, () => session.Begin("\ud83d"));
+        Fails("no turns", Status.Usage, () => session.Begin(new Message[0], Plain()));
+        Options hot = Plain();
+        hot.Temperature = -1;
+        Fails("range", Status.Usage, () => session.Begin(Prompt, hot));
+
+        Text first = session.Begin(Prompt, Plain());
+        IEnumerator<Piece> dropped = first.GetEnumerator();
+        dropped.MoveNext();
+        Text second = session.Begin(Prompt, Plain());
+        Throws<InvalidOperationException>("dropped", () => dropped.MoveNext());
+        session.Cancel();
+        Fails("cancelled", Status.Cancelled, () => second.Rest());
+        CancelledByToken(session);
+
+        model.Dispose();
+        model.Dispose();
+        session.Begin(Prompt, Plain()).Rest();
+        DisposedWhileItRuns(session);
+        using (var again = new Model(given[0], where))
+        using (Session other = again.OpenSession())
+        {
+            Text text = other.Begin(Prompt, Plain());
+            text.Rest();
+            Check("the end", text.Ending == Ending.MaxTokens);
+        }
+    }
+
+    private static void CancelledByToken(Session session)
+    {
+        var source = new CancellationTokenSource();
+        IAsyncEnumerator<Piece> coming = session.Begin(Prompt, Plain()).GetAsyncEnumerator(source.Token);
+        Check("goes on", coming.MoveNextAsync().AsTask().Result);
+        source.Cancel();
+        try
+        {
+            coming.MoveNextAsync().AsTask().Wait();
+        }
+        catch (AggregateException failure)
+        {
+            Check("token", failure.InnerException is OperationCanceledException);
+        }
+    }
+
+    private static void DisposedWhileItRuns(Session session)
+    {
+        var running = new ManualResetEventSlim();
+        var worker = new Thread(() => Throws<ObjectDisposedException>("disposed", () =>
+        {
+            while (true)
+            {
+                foreach (Piece piece in session.Begin(Prompt, Plain())) running.Set();
+            }
+        }));
+        worker.Start();
+        running.Wait();
+        session.Dispose();
+        worker.Join();
+    }
+
+    private static Options Plain() =>
+        new Options { Draft = Draft.None, MaxNewTokens = 8, IgnoreEos = true };
+
+    private static void Fails(string name, Status status, Action call)
+    {
+        try
+        {
+            call();
+        }
+        catch (EdgespecException failure)
+        {
+            Check(name, failure.Status == status && !failure.Message.Contains("\n"));
+            return;
+        }
+        Check(name, false);
+    }
+
+    private static void Throws<Failure>(string name, Action call) where Failure : Exception
+    {
+        try
+        {
+            call();
+        }
+        catch (Failure)
+        {
+            Check(name, true);
+            return;
+        }
+        Check(name, false);
+    }
+
+    private static void Check(string name, bool holds)
+    {
+        if (!holds)
+        {
+            Console.Error.WriteLine("FAILED: " + name);
+            Environment.Exit(1);
+        }
+        Console.WriteLine(name);
+    }
+}

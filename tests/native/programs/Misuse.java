@@ -1,0 +1,105 @@
+// What goes wrong is an exception of one line, and objects may be closed in any order and by any thread.
+import edgespec.Draft;
+import edgespec.EdgespecException;
+import edgespec.Ending;
+import edgespec.LoadOptions;
+import edgespec.Message;
+import edgespec.Model;
+import edgespec.Options;
+import edgespec.Session;
+import edgespec.Text;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+
+public final class Misuse {
+  private static final long[] PROMPT = {5, 60, 7};
+
+  public static void main(String[] given) throws InterruptedException {
+    LoadOptions where = new LoadOptions();
+    where.onnxruntime = given[1];
+    where.threads = 1;
+    fails("no pair", EdgespecException.Status.ERROR, () -> new Model("/", where));
+    Model model = new Model(given[0], where);
+    String hard = "h\u00e9 \ud83d\ude00 \u4e2d\n";
+    check("round trip", model.decode(model.encode(hard)).equals(hard));
+    Session session = model.openSession();
+    fails("a zero", EdgespecException.Status.USAGE, () -> session.begin("a\0b", new Options()));
+    fails("half", EdgespecException.Status.USAGE, () -> session.begin("\ud83d", new Options()));
+    fails("no turns", EdgespecException.Status.USAGE, () -> session.begin(List.<Message>of(), plain()));
+    Options hot = plain();
+    hot.temperature = -1;
+    fails("range", EdgespecException.Status.USAGE, () -> session.begin(PROMPT, hot));
+    Options stop = plain();
+    stop.stop.add("\ud83d");
+    fails("half a stop", EdgespecException.Status.USAGE, () -> session.begin(PROMPT, stop));
+
+    Text first = session.begin(PROMPT, plain());
+    first.next();
+    Text second = session.begin(PROMPT, plain());
+    try {
+      first.next();
+      check("a dropped text goes on", false);
+    } catch (IllegalStateException expected) {
+      check("dropped", true);
+    }
+    session.cancel();
+    fails("cancelled", EdgespecException.Status.CANCELLED, second::next);
+
+    model.close();
+    model.close();
+    session.begin(PROMPT, plain()).forEachRemaining(piece -> {});
+    closedWhileItRuns(session);
+    check("the end", plainText(given, where).ending() == Ending.MAX_TOKENS);
+  }
+
+  private static void closedWhileItRuns(Session session) throws InterruptedException {
+    CountDownLatch running = new CountDownLatch(1);
+    Thread worker =
+        new Thread(
+            () -> {
+              try {
+                while (true) {
+                  session.begin(PROMPT, plain()).forEachRemaining(piece -> running.countDown());
+                }
+              } catch (IllegalStateException closed) {
+                check("closed", closed.getMessage().equals("the session is closed; open another one"));
+              }
+            });
+    worker.start();
+    running.await();
+    session.close();
+    worker.join();
+  }
+
+  private static Text plainText(String[] given, LoadOptions where) {
+    try (Model model = new Model(given[0], where);
+        Session session = model.openSession()) {
+      Text text = session.begin(PROMPT, plain());
+      text.rest();
+      return text;
+    }
+  }
+
+  private static Options plain() {
+    Options options = new Options();
+    options.draft = Draft.NONE;
+    options.maxNewTokens = 8;
+    options.ignoreEos = true;
+    return options;
+  }
+
+  private static void fails(String name, EdgespecException.Status status, Runnable call) {
+    try {
+      call.run();
+    } catch (EdgespecException failure) {
+      check(name, failure.status() == status && !failure.getMessage().contains("\n"));
+      return;
+    }
+    check(name, false);
+  }
+
+  private static void check(String name, boolean holds) {
+    if (!holds) throw new AssertionError(name);
+    System.out.println(name);
+  }
+}
