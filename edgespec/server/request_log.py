@@ -55,7 +55,6 @@ class RequestLog:
         finally:
             record.end()
             self._observe(record)
-            level = logging.DEBUG if scope["path"] in QUIET else logging.INFO
-            if record.outcome == "failed":
-                level = logging.ERROR
+            level = logging.ERROR if record.outcome == "failed" else logging.INFO
+            level = logging.DEBUG if scope["path"] in QUIET else level
             logger.log(level, "%s", record, extra={"fields": record.fields()})

@@ -15,7 +15,7 @@ from edgespec.server.http.body import BodySizeError, BodyTimeoutError
 from edgespec.server.http.json_response import JsonResponse
 from edgespec.server.served_model import QueueFullError, UnknownModelError
 
-__all__ = ["StoppingError", "error_object", "refusal"]
+__all__ = ["LoadingError", "StoppingError", "error_object", "refusal"]
 
 RETRY_AFTER = {"Retry-After": "1"}  # seconds
 
@@ -24,9 +24,14 @@ class StoppingError(EdgespecError):
     """The server was interrupted, or takes no more requests. Status 503."""
 
 
+class LoadingError(EdgespecError):
+    """The server has no models yet. Status 503."""
+
+
 STATUSES: dict[type[EdgespecError], int] = {
     BodySizeError: 413,
     BodyTimeoutError: 408,
+    LoadingError: 503,
     QueueFullError: 429,
     StoppingError: 503,
     UnknownModelError: 404,

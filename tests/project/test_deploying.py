@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,19 @@ PAGE = (ROOT / "docs/guides/deploying.md").read_text(encoding="utf-8")
 def test_the_unit_on_the_page_is_the_file():
     (unit,) = re.findall(r"```ini\n(.*?)```", PAGE, re.DOTALL)
     assert unit == (ROOT / "examples/deploy/edgespec.service").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path):
+    text = (ROOT / "examples/deploy/edgespec.service").read_text(encoding="utf-8")
+    unit = tmp_path / "edgespec.service"
+    # The command has to be there.
+    unit.write_text(text.replace("/opt/edgespec/bin/edgespec", sys.executable), encoding="utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
+    )
+    of_the_unit = [line for line in done.stderr.splitlines() if "edgespec.service" in line]
+    assert (done.returncode, of_the_unit) == (0, [])
 
 
 def test_every_option_on_the_page_is_one_of_the_command():

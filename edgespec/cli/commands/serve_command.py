@@ -12,11 +12,15 @@ import click
 from edgespec.cli.options import DRAFTING, drafting
 from edgespec.cli.parameters.loading_options import LOADINGS, Loading
 from edgespec.cli.parameters.request_options import STRICT, TEXTS
+from edgespec.cli.ending import ending_at_sigterm
 from edgespec.cli.service_log import LEVELS, service_log
 from edgespec.errors import UsageError, needs_extra, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from edgespec.pair.generation_options import GenerationOptions
+    from edgespec.pair.pair import Pair
 
 __all__ = ["serve"]
 
@@ -138,30 +142,38 @@ def serve(
       edgespec serve build/smollm2
       edgespec serve small=build/smollm2 code=build/qwen --log-format json
     """
-    from edgespec.device.kernels import missing_kernels
-
     with needs_extra("server"):
         from edgespec.server.app import application
         from edgespec.server.http.http_server import serve as run
-        from edgespec.server.http.listening import in_url, listening
+        from edgespec.server.http.listening import listening
         from edgespec.server.http.origins import Origins
+        from edgespec.server.http.while_loading import answering_while_loading
         from edgespec.server.limits import Limits, usual_max_body
 
     Origins(origins)  # refused before anything is loaded
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
-    named = _named(loadings)
     with service_log(log_level, log_format == "json", log_file), listening(host, port) as at:
-        pairs = {name: loading.pair(plainly=no_draft) for name, loading in named.items()}
-        most = max(usual_max_body(pair.target.capacity) for pair in pairs.values())
-        limits = Limits(texts, queue, max_body or most, timeout, max_sound)
-        port = at.getsockname()[1]
-        for name, pair in pairs.items():
-            at_once = "one text" if not pair.shares_calls else f"up to {texts} texts"
-            where = f"http://{in_url(host)}:{port}/v1"
-            logger.info("%s at %s, %s at a time (Ctrl-C ends)", name, where, at_once)
-        if why := missing_kernels():
-            logger.warning("slower than it could be: %s", why)
-        run(application(pairs, options, limits, host, api_key, origins, strict), at, limits, grace)
+        with answering_while_loading(at), ending_at_sigterm():
+            named = _named(loadings)
+            pairs = {name: loading.pair(plainly=no_draft) for name, loading in named.items()}
+            most = max(usual_max_body(pair.target.capacity) for pair in pairs.values())
+            limits = Limits(texts, queue, max_body or most, timeout, max_sound)
+            served = application(pairs, options, limits, host, api_key, origins, strict)
+        _tell(pairs, host, at.getsockname()[1], texts)
+        run(served, at, limits, grace)
+
+
+def _tell(pairs: Mapping[str, Pair], host: str, port: int, texts: int) -> None:
+    """Says where the pairs are served, and what makes them slow."""
+    from edgespec.device.kernels import missing_kernels
+    from edgespec.server.http.listening import in_url
+
+    for name, pair in pairs.items():
+        at_once = "one text" if not pair.shares_calls else f"up to {texts} texts"
+        where = f"http://{in_url(host)}:{port}/v1"
+        logger.info("%s at %s, %s at a time (Ctrl-C ends)", name, where, at_once)
+    if why := missing_kernels():
+        logger.warning("slower than it could be: %s", why)
 
 
 def _named(loadings: list[Loading]) -> dict[str, Loading]:

@@ -12,6 +12,7 @@ from types import FrameType
 import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from edgespec.errors import UsageError
@@ -19,7 +20,7 @@ from edgespec.openai.json_value import json_line
 from edgespec.openai.openai_errors import openai_error
 from edgespec.server.limits import Limits
 
-__all__ = ["serve"]
+__all__ = ["serve", "server_config"]
 
 FAREWELL = 2  # seconds; every request ends at once when the server stops, so none should need them
 
@@ -37,20 +38,25 @@ def serve(
     Raises:
         KeyboardInterrupt: it was Ctrl-C.
     """
-    config = uvicorn.Config(
+    config = server_config(application, limits or Limits())
+    server = _Server(config, application, grace)
+    server.run(sockets=[at])
+    if server.interrupted:
+        raise KeyboardInterrupt
+
+
+def server_config(application: ASGIApp, limits: Limits) -> uvicorn.Config:
+    """How uvicorn runs an application: HTTP alone, with limits in time, and its log as it is."""
+    return uvicorn.Config(
         application,
         http=_TimedConnection,
         ws="none",
         log_config=None,
         log_level="warning",
         lifespan="off",
-        timeout_keep_alive=(limits or Limits()).timeout,  # type: ignore[arg-type]
+        timeout_keep_alive=limits.timeout,  # type: ignore[arg-type]
         timeout_graceful_shutdown=FAREWELL,
     )
-    server = _Server(config, application, grace)
-    server.run(sockets=[at])
-    if server.interrupted:
-        raise KeyboardInterrupt
 
 
 class _Server(uvicorn.Server):
