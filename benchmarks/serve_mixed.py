@@ -173,11 +173,8 @@ class Mixed:
         self.running += 1
         try:
             async with aclosing(lines_of(self.port, header.encode() + content)) as answer:
-                async for line in answer:
-                    lines.append(line)
+                lines.extend([line async for line in answer])
         except OSError as error:
-            if lines:
-                raise
             raise TurnedAwayError from error
         finally:
             self.running -= 1

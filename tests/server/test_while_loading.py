@@ -106,12 +106,17 @@ def test_nobody_is_cut_off_when_the_pairs_are_loaded(chat_folder):
 
 def test_sigterm_ends_what_is_begun_in_order():
     before, tidied = signal.getsignal(signal.SIGTERM), []
-    with pytest.raises(SystemExit) as ended, ending_at_sigterm():
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-            threading.Event().wait(60)
-        finally:
-            tidied.append("the block")
+
+    def loads():
+        with ending_at_sigterm():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                threading.Event().wait(60)
+            finally:
+                tidied.append("what it had begun")
+
+    with pytest.raises(SystemExit) as ended:
+        loads()
     assert ended.value.code == 0
-    assert tidied == ["the block"]
+    assert tidied == ["what it had begun"]
     assert signal.getsignal(signal.SIGTERM) is before

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from edgespec.cli.ending import ending_at_sigterm
 from edgespec.cli.options import DRAFTING, drafting
 from edgespec.cli.parameters.loading_options import LOADINGS, Loading
 from edgespec.cli.parameters.request_options import STRICT, TEXTS
-from edgespec.cli.ending import ending_at_sigterm
 from edgespec.cli.service_log import LEVELS, service_log
 from edgespec.errors import UsageError, needs_extra, shortened
 

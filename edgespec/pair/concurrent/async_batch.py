@@ -284,7 +284,7 @@ async def _chunks(
 _Numbered = tuple[int, Chunk | BaseException | None]  # of a text's number; None is its end
 
 
-async def interleaved(
+def interleaved(
     streams: Sequence[AsyncStream],
 ) -> AsyncGenerator[tuple[int, Chunk | None], None]:
     """The number of a text and its next `Chunk`, or None at its end, as they are made.
@@ -295,6 +295,24 @@ async def interleaved(
     Args:
         streams: have not started; at least one.
     """
+    return _all(streams) if len(streams) > 1 else _alone(streams[0])
+
+
+async def _alone(stream: AsyncStream) -> AsyncGenerator[tuple[int, Chunk | None], None]:
+    """What `interleaved` says, without the tasks that several texts need."""
+    try:
+        await stream.start()
+        async for chunk in stream:
+            yield 0, chunk
+        yield 0, None
+    finally:
+        await stream.aclose()
+
+
+async def _all(
+    streams: Sequence[AsyncStream],
+) -> AsyncGenerator[tuple[int, Chunk | None], None]:
+    """What `interleaved` says."""
     events: asyncio.Queue[_Numbered] = asyncio.Queue()
     reading: list[asyncio.Task[None]] = []
 

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Lock, Thread, current_thread
+from threading import Condition, Thread, current_thread
 from typing import TypeVar
 
 __all__ = ["LAST_JOB_S", "DaemonThreads"]
@@ -18,10 +18,11 @@ T = TypeVar("T")
 # The end of a process waits so long for a thread. Python ends daemons where they come back from a
 # library in C++ or Rust; the library then aborts the whole process.
 LAST_JOB_S = 2.0
+KEPT_S = 10.0  # a thread waits so long for another job: to begin one costs more than to wake it
 
 
 class DaemonThreads:
-    """Runs jobs for coroutines, a few at once; a thread ends when no job waits.
+    """Runs jobs for coroutines, a few at once; a thread ends when none has come for some seconds.
 
     The threads of `asyncio.to_thread` would keep a process that was interrupted alive until their
     jobs end.
@@ -31,10 +32,12 @@ class DaemonThreads:
     """
 
     def __init__(self, count: int) -> None:
-        self._free = count
+        self._count = count
+        self._idle = 0
+        self._ending = False
         self._waiting: deque[Callable[[], object]] = deque()
         self._threads: set[Thread] = set()
-        self._lock = Lock()
+        self._changed = Condition()
 
     async def run(self, job: Callable[[], T]) -> T:
         """The job's result. One whose task is cancelled before it begins does not begin."""
@@ -48,39 +51,50 @@ class DaemonThreads:
             except BaseException as error:
                 future.set_exception(error)
 
-        with self._lock:
+        with self._changed:
             self._waiting.append(work)
-            begins = self._free > 0
-            self._free -= begins
+            is_taken = self._idle >= len(self._waiting)
+            begins = not is_taken and len(self._threads) < self._count
+            if is_taken:
+                self._changed.notify()
+            elif begins:
+                thread = self._added()
         if begins:
-            self._begin()
+            thread.start()
         return await asyncio.wrap_future(future)
 
-    def _begin(self) -> None:
+    def _added(self) -> Thread:
+        if not self._threads:
+            atexit.register(self._end)
         thread = Thread(target=self._work, name="edgespec requests", daemon=True)
-        with self._lock:
-            if not self._threads:
-                atexit.register(self._end)
-            self._threads.add(thread)
-        thread.start()
+        self._threads.add(thread)
+        return thread
 
     def _end(self) -> None:
         """Ends the threads before the process ends."""
         last = time.monotonic() + LAST_JOB_S
-        with self._lock:
+        with self._changed:
             self._waiting.clear()
+            self._ending = True
+            self._changed.notify_all()
             threads = list(self._threads)
         for thread in threads:
             thread.join(max(0.0, last - time.monotonic()))
 
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._free += 1
-                    self._threads.discard(current_thread())
-                    if not self._threads:
-                        atexit.unregister(self._end)
-                    return
-                work = self._waiting.popleft()
+        while (work := self._next()) is not None:
             work()
+            del work  # what it holds must not live until the next one comes
+
+    def _next(self) -> Callable[[], object] | None:
+        """A job; None if the thread, which is not counted any more, has to end."""
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._waiting or self._ending, KEPT_S)
+            self._idle -= 1
+            if self._waiting:
+                return self._waiting.popleft()
+            self._threads.discard(current_thread())
+            if not self._threads:
+                atexit.unregister(self._end)
+            return None

@@ -51,6 +51,10 @@ def server_config(application: ASGIApp, limits: Limits) -> uvicorn.Config:
         application,
         http=_TimedConnection,
         ws="none",
+        # Each costs time in every request, and the server has a log of its own.
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
         log_config=None,
         log_level="warning",
         lifespan="off",

@@ -26,8 +26,8 @@ CLOSE = {"connection": "close"}  # the next request of a client is for the loade
 
 @contextmanager
 def answering_while_loading(at: socket.socket) -> Iterator[None]:
-    """Answers at this socket while the block runs: /health with 200, all else with 503. Who connects
-    afterwards waits in the socket for the next that serves at it."""
+    """Answers at this socket while the block runs: /health with 200, all else with 503. Clients
+    that connect afterwards wait for whoever serves at the socket next."""
     server = _Loading(server_config(_application, Limits(timeout=SECONDS_TO_ASK)))
     thread = threading.Thread(target=server.run, args=([at.dup()],), daemon=True)
     thread.start()
