@@ -13,6 +13,7 @@ import pytest
 import edgespec
 from command import run
 from edgespec.artifact.manifest import MANIFEST, read_manifest
+from edgespec.library.kept_pairs import bytes_of
 from edgespec.library.pair_cache import pair_folder
 from standing_hub import Hub, running_hub
 
@@ -91,6 +92,18 @@ def test_pulling_again_fetches_nothing_and_another_pair_needs_force(pushed, own_
     )
     run("pull", REPOSITORY, "-o", folder, "--force")
     assert same_files(folder, own_pair)
+
+
+def test_for_programs_both_print_one_object(hub, tiny_folder, home):
+    folder = home / "somebody--tiny"
+    sent = json.loads(run("push", tiny_folder, REPOSITORY, "--json").stdout)
+    commit = f"{hub.address}/{REPOSITORY}/commit/{hub.commit_of(REPOSITORY)}"
+    assert sent == {"repository": REPOSITORY, "commit": commit}
+    for fetched in (True, False):
+        result = run("pull", REPOSITORY, "--json")
+        found = {"folder": str(folder), "fetched": fetched, "bytes": bytes_of(folder)}
+        assert json.loads(result.stdout) == found
+        assert result.stderr == ""
 
 
 def test_a_push_is_one_commit_and_sends_nothing_twice(pushed, tiny_folder):

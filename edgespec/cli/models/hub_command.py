@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from edgespec.library.kept_pairs import MANIFEST, bytes_of, find_kept, size
 __all__ = ["pull", "push"]
 
 EVERY = 0.2  # seconds between two lines of progress
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.command(short_help="Fetch an exported model from a hub.")
@@ -22,7 +24,8 @@ EVERY = 0.2  # seconds between two lines of progress
     "-o", "--output", type=click.Path(path_type=Path), help="Folder; default: one in the cache."
 )
 @click.option("--force", is_flag=True, help="Replace another pair that is there already.")
-def pull(repository: str, output: Path | None, force: bool) -> None:
+@JSON
+def pull(repository: str, output: Path | None, force: bool, as_json: bool) -> None:
     """Fetch the exported model in REPOSITORY, as owner/name or owner/name@revision.
 
     The folder appears when each file has its digest. After a break the same command goes on.
@@ -37,6 +40,10 @@ def pull(repository: str, output: Path | None, force: bool) -> None:
     folder = output or pulled_folder(pair)
     fetched = pull_pair(pair, folder, replace=force, advance=_Progress().advance)
     name = folder if output else folder.name
+    if as_json:
+        found = {"folder": str(folder), "fetched": fetched, "bytes": bytes_of(folder)}
+        click.echo(json.dumps(found))
+        return
     state = size(bytes_of(folder)) if fetched else "is as on the hub"
     click.echo(f"{folder}: ready, {state}; try: edgespec show {name}", err=True)
 
@@ -45,7 +52,8 @@ def pull(repository: str, output: Path | None, force: bool) -> None:
 @click.argument("pair")
 @click.argument("repository")
 @click.option("--private", is_flag=True, help="A repository that is made is a private one.")
-def push(pair: str, repository: str, private: bool) -> None:
+@JSON
+def push(pair: str, repository: str, private: bool, as_json: bool) -> None:
     """Send the exported model PAIR, a folder or a name of `edgespec list`, to REPOSITORY.
 
     All files are compared with their digests first, and come in one commit or not at all. After a
@@ -62,7 +70,9 @@ def push(pair: str, repository: str, private: bool) -> None:
     to = HubPair.named(repository)
     if to.revision is not None:
         raise UsageError("a pair is sent to the newest state of a repository; leave @ away")
-    click.echo(push_pair(folder, to, private=private))
+    commit = push_pair(folder, to, private=private)
+    sent = {"repository": to.repository, "commit": commit}
+    click.echo(json.dumps(sent) if as_json else commit)
 
 
 class _Progress:
