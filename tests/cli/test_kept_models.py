@@ -17,6 +17,7 @@ import edgespec
 from command import run
 from edgespec.artifact.kept import used_mark
 from edgespec.artifact.manifest import FORMAT_VERSION, MANIFEST, manifest_digest
+from edgespec.cli.models import list_command
 from edgespec.errors import EdgespecError
 from edgespec.library.kept_pairs import bytes_of, find_kept, kept_pairs, older_line, size
 from edgespec_export.catalogue import proposed_draft
@@ -107,6 +108,20 @@ def test_the_newest_use_comes_first(tiny_folder, home):
         folder = keep(tiny_folder, home / name)
         os.utime(folder / MANIFEST, (1000 - age, 1000 - age))
     assert [pair["name"] for pair in listed()] == ["b", "a"]
+
+
+def test_tables_fit_a_narrow_terminal_and_files_have_all_of_them(tiny_folder, home, monkeypatch):
+    keep(tiny_folder, home / NEW)
+    whole = run("list", "--available").stdout
+    assert "HuggingFaceTB/SmolLM2-1.7B-Instruct" in whole
+    monkeypatch.setattr(list_command, "_columns", lambda: 80)
+    lines = run("list", "--available").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [line.split()[0] for line in whole.splitlines()]
+    assert max(map(len, lines)) <= 80
+    monkeypatch.setattr(list_command, "_columns", lambda: 66)
+    lines = run("list").stdout.splitlines()
+    assert (lines[0], lines[2]) == ("NAME", NEW)
+    assert max(map(len, lines)) <= 66
 
 
 def test_listing_imports_nothing_that_takes_long(home):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,7 +61,7 @@ def list_models(available: bool, as_json_: bool) -> None:
         ("NAME", "FORMATS", "SIZE", "LAST USED", "EXACT HERE", "TUNED", "VERSION")
     ]
     rows += [_row(pair) for pair in pairs]
-    click.echo(_table(rows))
+    click.echo(_table(rows) if _width(rows) <= _columns() else _below_names(rows))
     _say_older(pairs)
 
 
@@ -96,20 +99,22 @@ def _list_available(as_json_: bool) -> None:
     if as_json_:
         click.echo(json.dumps({"models": [vars(model) for model in models]}))
         return
-    rows = [("NAME", "MODEL", "DOWNLOAD", "EXPORT", "MEMORY", "DRAFT", "LICENCE")]
+    names = {model.repository: model.name for model in models}
+    rows = [("NAME", "DOWNLOAD", "EXPORT", "MEMORY", "DRAFT", "LICENCE", "MODEL")]
     rows += [
         (
             model.name,
-            model.repository,
             size(model.download_bytes),
             size(model.export_bytes),
             size(model.memory_bytes),
-            model.draft or "prompt lookup",
+            names[model.draft] if model.draft else "prompt lookup",
             model.licence,
+            model.repository,
         )
         for model in models
     ]
-    click.echo(_table(rows))
+    is_narrow = _width(rows) > _columns()
+    click.echo(_table([row[:-1] if is_narrow else row for row in rows]))
     click.echo("sizes are about, with the draft, in int8; try: edgespec chat NAME", err=True)
 
 
@@ -177,8 +182,29 @@ def _ago(seconds: float) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = _widths(rows)
     return "\n".join(
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
+
+
+def _below_names(rows: Sequence[tuple[str, ...]]) -> str:
+    """A table for narrow terminals: each name is a line, and the rest is below it."""
+    rest = _table([row[1:] for row in rows]).splitlines()
+    return "\n".join(f"{row[0]}\n  {line}" for row, line in zip(rows, rest, strict=True))
+
+
+def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _width(rows: Sequence[tuple[str, ...]]) -> int:
+    widths = _widths(rows)
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _columns() -> float:
+    """Of the terminal; a file has room for every line."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return shutil.get_terminal_size().columns if is_terminal else math.inf

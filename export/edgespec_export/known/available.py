@@ -28,10 +28,16 @@ PARAMETERS: dict[str, dict[str, int]] = {
 LICENCES = {
     **dict.fromkeys(("t5", "flan-t5", "mt5", "byt5", "madlad400"), "Apache-2.0"),
     **{"smollm2": "Apache-2.0", "qwen2.5": "Apache-2.0", "qwen3": "Apache-2.0"},
-    **{"gemma3": "Gemma terms", "llama3": "Llama community licence"},
+    **{"gemma3": "Gemma terms", "llama3": "Llama community"},
 }
 # Sizes whose licence is not their family's.
 OWN_LICENCES = {"qwen2.5-3b": "Qwen research", "qwen2.5-72b": "Qwen licence"}
+# Millions of numbers that a repository holds beside the target's own: a second copy of the table of
+# embeddings, or what sees images.
+ALSO_STORED = {
+    **{"qwen3-0.6b": 156, "qwen3-1.7b": 311},
+    **{"gemma3-4b": 420, "gemma3-12b": 422, "gemma3-27b": 423},
+}
 FLOAT32 = ("t5", "flan-t5", "mt5", "byt5", "madlad400")  # checkpoints of 4 bytes a parameter
 
 # What a parameter takes in int8, with its scales, and in memory, where kernels pack it again. The
@@ -83,6 +89,7 @@ def _model(name: str, repository: str, sizes: dict[str, int]) -> AvailableModel:
     family = _family(name)
     count = sizes[repository]
     with_draft = count + _size_of(draft, sizes)
+    downloaded = sum(_stored(model, sizes) for model in (repository, draft) if model)
     stored = 4 if family in FLOAT32 else 2
     return AvailableModel(
         name,
@@ -90,10 +97,16 @@ def _model(name: str, repository: str, sizes: dict[str, int]) -> AvailableModel:
         count,
         draft,
         OWN_LICENCES.get(name, LICENCES[family]),
-        with_draft * stored,
+        downloaded * stored,
         round(with_draft * INT8_BYTES),
         round(with_draft * MEMORY_BYTES) + OWN_MEMORY,
     )
+
+
+def _stored(repository: str, sizes: dict[str, int]) -> int:
+    """Numbers in the files of a model."""
+    name = next(name for name, known in ALIASES.items() if known == repository)
+    return sizes[repository] + ALSO_STORED.get(name, 0) * 1_000_000
 
 
 def _size_of(draft: str | None, sizes: dict[str, int]) -> int:
