@@ -276,7 +276,19 @@ def describe_tuning(tuning: Tuning) -> str:
             f"best: target {best.target}, draft {draft}, γ {profile.gamma}, "
             f"{best.threads} threads: {best.speedup:.2f}× plain decoding"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_thread_lines(tuning)])
+
+
+def _thread_lines(tuning: Tuning) -> list[str]:
+    """How many threads were chosen, and what the others came to; none if one count was tried."""
+    fastest: dict[int, float] = {}
+    for trial in tuning.trials:
+        fastest[trial.threads] = max(fastest.get(trial.threads, 0.0), trial.tokens_per_second)
+    chosen = fastest.pop(tuning.best.threads)
+    if not fastest:
+        return []
+    others = ", ".join(f"{rate:.1f} with {threads}" for threads, rate in sorted(fastest.items()))
+    return [f"threads: {tuning.best.threads} ({chosen:.1f} tokens/s; {others})"]
 
 
 def _tuning_line(row: Trial, target_width: int, draft_width: int) -> str:

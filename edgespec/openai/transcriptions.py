@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.answer_events import Event
 from edgespec.openai.json_value import JsonObject
-from edgespec.pair.speech_engine import TranscriptionOptions
+from edgespec.pair.transcription_options import TranscriptionOptions
 from edgespec.speech.transcript import Segment, Transcript
 
 __all__ = ["FIELDS", "FORMATS", "TranscriptionRequest", "transcription_request"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from edgespec.core.distribution_options import (
     LogitEditOptions,
@@ -19,11 +18,12 @@ from edgespec.grammar.grammar import Grammar
 from edgespec.tools.tool_use import ToolChoice
 
 __all__ = [
+    "BEAM_DEFAULTS",
     "DEFAULTS",
+    "BeamOptions",
     "GenerationOptions",
     "completed",
     "sampling_options",
-    "with_option_signature",
 ]
 
 
@@ -142,6 +142,24 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
+class BeamOptions(LogitEditOptions, total=False):
+    """Those options of a generation that beam search has."""
+
+    max_new_tokens: int | None
+    ignore_eos: bool
+    chat: bool | None
+    chat_template_kwargs: Mapping[str, object] | None
+    continue_final_message: bool
+    add_generation_prompt: bool | None
+    source_language: str | None
+    target_language: str | None
+
+
+BEAM_DEFAULTS: Mapping[str, Any] = {
+    name: default for name, default in DEFAULTS.items() if name in BeamOptions.__annotations__
+}
+
+
 def completed(options: GenerationOptions) -> dict[str, Any]:
     """All options, with the defaults of those that are not given.
 
@@ -155,26 +173,3 @@ def completed(options: GenerationOptions) -> dict[str, Any]:
 def sampling_options(sampling: Sampling) -> GenerationOptions:
     """The options that sample as `sampling` does."""
     return cast("GenerationOptions", dict(vars(sampling)))
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def with_option_signature(method: F) -> F:
-    """Lets `help` show every option of a method that takes `**options`, with its default."""
-    signature = inspect.signature(method)
-    own = [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter.kind is not parameter.VAR_KEYWORD
-    ]
-    types = {**SamplingOptions.__annotations__, **LogitEditOptions.__annotations__}
-    types |= GenerationOptions.__annotations__
-    options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name]
-        )
-        for name, default in DEFAULTS.items()
-    ]
-    method.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
-    return method

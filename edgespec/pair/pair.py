@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Unpack
 from edgespec.costs.cost_model import Costs
 from edgespec.errors import UsageError
 from edgespec.pair.generation import Generation, Stream
-from edgespec.pair.generation_options import GenerationOptions, with_option_signature
+from edgespec.pair.generation_options import (
+    BEAM_DEFAULTS,
+    DEFAULTS,
+    BeamOptions,
+    GenerationOptions,
+)
+from edgespec.pair.option_signature import with_options
 from edgespec.pair.parts import PairParts
 from edgespec.pair.prompt import PromptInput
 from edgespec.pair.scoring.text_scores import TextScores
 from edgespec.pair.text_engine import TextEngine
+from edgespec.pair.transcription_options import TRANSCRIPTION_DEFAULTS, TranscriptionOptions
 from edgespec.tools.tool_use import ToolUse
 
 if TYPE_CHECKING:
@@ -26,14 +33,9 @@ if TYPE_CHECKING:
     from edgespec.pair.concurrent.async_batch import AsyncBatch, AsyncStream
     from edgespec.pair.concurrent.async_turns import AsyncTurns
     from edgespec.pair.concurrent.batch import Batch
-    from edgespec.pair.concurrent.beams import BeamOptions, BeamResult, BeamSearch
+    from edgespec.pair.concurrent.beams import BeamResult, BeamSearch
     from edgespec.pair.drafting import Drafting
-    from edgespec.pair.speech_engine import (
-        SoundInput,
-        SpeechEngine,
-        TranscriptionOptions,
-        TranscriptStream,
-    )
+    from edgespec.pair.speech_engine import SoundInput, SpeechEngine, TranscriptStream
     from edgespec.scheduler.beam_search import EarlyStopping
     from edgespec.speech.transcript import Transcript
 
@@ -138,7 +140,7 @@ class Pair:
             )
         return self._speech
 
-    @with_option_signature
+    @with_options(GenerationOptions, DEFAULTS)
     def generate(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> Generation:
         """Generates to the end; arguments and errors are those of `stream`."""
         stream = self.stream(prompt, **options)
@@ -146,7 +148,7 @@ class Pair:
             pass
         return stream.result
 
-    @with_option_signature
+    @with_options(GenerationOptions, DEFAULTS)
     def stream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> Stream:
         """Starts a generation and returns an iterator over its tokens.
 
@@ -166,14 +168,14 @@ class Pair:
         """
         return self.text_engine.stream(prompt, options)
 
-    @with_option_signature
+    @with_options(GenerationOptions, DEFAULTS)
     async def agenerate(
         self, prompt: PromptInput, **options: Unpack[GenerationOptions]
     ) -> Generation:
         """`generate` for coroutines; those of an event loop get their texts one after the other."""
         return await self._async_turns().generate(lambda: self.stream(prompt, **options))
 
-    @with_option_signature
+    @with_options(GenerationOptions, DEFAULTS)
     def astream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> AsyncStream:
         """`stream` for coroutines: `async for chunk in pair.astream(prompt)`.
 
@@ -234,6 +236,7 @@ class Pair:
 
         return Batch(self.text_engine, texts, capacity)
 
+    @with_options(GenerationOptions, DEFAULTS)
     def generate_many(
         self,
         prompts: Iterable[PromptInput],
@@ -275,6 +278,7 @@ class Pair:
 
         return AsyncBatch(self.many(texts, capacity))
 
+    @with_options(GenerationOptions, DEFAULTS)
     async def agenerate_many(
         self,
         prompts: Iterable[PromptInput],
@@ -295,6 +299,7 @@ class Pair:
                 for following in ordered.add(number, result):
                     yield following
 
+    @with_options(BeamOptions, BEAM_DEFAULTS)
     def beam_search(
         self,
         prompt: PromptInput,
@@ -315,7 +320,7 @@ class Pair:
                 to this power.
             early_stopping: True ends with `num_beams` ended texts; False when the best unended one,
                 as it is, could not come among them; "never" when it could not whatever follows.
-            options: `max_new_tokens`, `chat` and the options of `LogitEdits`, as of `stream`.
+            options: those of `stream` that choose no tokens by chance, and end none.
 
         Raises:
             UsageError: an argument is out of range, or the prompt is too long.
@@ -327,6 +332,7 @@ class Pair:
             self._beams = BeamSearch(self.text_engine)
         return self._beams(prompt, num_beams, length_penalty, early_stopping, options)
 
+    @with_options(TranscriptionOptions, TRANSCRIPTION_DEFAULTS)
     def transcribe(self, sound: SoundInput, **options: Unpack[TranscriptionOptions]) -> Transcript:
         """Transcribes to the end; takes the options of `stream_transcript`."""
         stream = self.stream_transcript(sound, **options)
@@ -334,6 +340,7 @@ class Pair:
             pass
         return stream.result
 
+    @with_options(TranscriptionOptions, TRANSCRIPTION_DEFAULTS)
     def stream_transcript(
         self, sound: SoundInput, **options: Unpack[TranscriptionOptions]
     ) -> TranscriptStream:

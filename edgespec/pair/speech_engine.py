@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,10 @@ from edgespec.errors import UsageError, shortened
 from edgespec.pair.drafting import DraftChoice, Drafting, loop_of
 from edgespec.pair.opening.runtime import open_voice_model
 from edgespec.pair.parts import PairParts
+from edgespec.pair.transcription_options import TranscriptionOptions, parted
 from edgespec.pair.window_drafting import WindowDrafting
 from edgespec.speech.speech_model import SpeechModel
-from edgespec.speech.speech_options import CheckedOptions, SpeechOptions, checked_options
+from edgespec.speech.speech_options import CheckedOptions, checked_options
 from edgespec.speech.transcribing import TextStart, Transcriber
 from edgespec.speech.transcript import Segment, Transcript
 from edgespec.speech.voices import SpokenSound, VoiceOptions, spoken_ranges
@@ -37,25 +38,9 @@ from edgespec.speech.voices import SpokenSound, VoiceOptions, spoken_ranges
 if TYPE_CHECKING:
     from edgespec.pair.opening.runtime import VoiceModel
 
-__all__ = ["SoundInput", "SpeechEngine", "TranscriptStream", "TranscriptionOptions"]
+__all__ = ["SoundInput", "SpeechEngine", "TranscriptStream"]
 
 SoundInput = str | PathLike[str] | npt.NDArray[Any] | Sound
-
-
-class DecodingOptions(TypedDict, total=False):
-    """How a transcript is decoded; see `Pair.stream_transcript`."""
-
-    seed: int
-    gamma: int | str | None
-    draft: bool | str
-    voices: bool | VoiceOptions
-
-
-DECODING = tuple(DecodingOptions.__annotations__)
-
-
-class TranscriptionOptions(SpeechOptions, DecodingOptions, total=False):
-    """The keyword arguments of `Pair.transcribe`."""
 
 
 class TranscriptStream:
@@ -112,8 +97,7 @@ class SpeechEngine:
 
     def stream(self, sound: SoundInput, options: TranscriptionOptions) -> TranscriptStream:
         """The transcript of a sound as it grows; see `edgespec.Pair.stream_transcript`."""
-        given = cast("dict[str, Any]", dict(options))
-        decoding = {name: given.pop(name) for name in DECODING if name in given}
+        given, decoding = parted(options)
         voices = _voices(decoding.pop("voices", False))
         checked = checked_options(self.speech, **given)
         result = Transcript()

@@ -11,7 +11,7 @@ from threading import Event
 from edgespec.openai.json_value import JsonObject
 from edgespec.pair.concurrent.daemon_threads import DaemonThreads
 from edgespec.pair.pair import Pair
-from edgespec.pair.speech_engine import TranscriptionOptions
+from edgespec.pair.transcription_options import TranscriptionOptions
 from edgespec.server.served_model import QueueFullError, model_card
 from edgespec.speech.transcript import Segment, Transcript
 

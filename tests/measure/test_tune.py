@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -91,9 +92,11 @@ def test_what_is_left_of_a_measurement_is_said_every_few_seconds(monkeypatch):
 
 
 def test_the_table_says_what_to_do(own_pair, text):
-    said = tuned(own_pair, text, "--dry-run").stdout
-    last = said.splitlines()[-1]
-    assert last.startswith(("best: target fp32, draft ", "do not speculate here: "))
+    said = tuned(own_pair, text, "--dry-run", "--threads", 2).stdout
+    *_, result, threads = said.splitlines()
+    assert result.startswith(("best: target fp32, draft ", "do not speculate here: "))
+    rate = r"\d+\.\d"
+    assert re.fullmatch(rf"threads: [12] \({rate} tokens/s; {rate} with [12]\)", threads)
     assert read_profile(own_pair, read_manifest(own_pair)) is None
 
 

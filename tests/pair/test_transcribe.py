@@ -363,6 +363,11 @@ def test_a_wrong_option_is_one_line(hearing, options, match):
         hearing.stream_transcript(SOUNDS[0], **options)
 
 
+def test_a_mistyped_option_is_told_the_nearest(hearing):
+    with pytest.raises(TypeError, match=r"a transcript has no option .*did you mean 'language'"):
+        hearing.stream_transcript(SOUNDS[0], langauge="en")
+
+
 def test_what_is_no_sound_is_one_line(hearing, tmp_path):
     with pytest.raises(UsageError, match="no such file"):
         hearing.transcribe(tmp_path / "absent.wav")

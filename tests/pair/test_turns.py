@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import edgespec
-from edgespec.pair.generation_options import DEFAULTS
+from edgespec.pair.generation_options import BEAM_DEFAULTS, DEFAULTS
+from edgespec.pair.transcription_options import TRANSCRIPTION_DEFAULTS
 
 LENGTH = {"max_new_tokens": 12}
 PROMPTS = [f"prompt {number}" for number in range(6)]
@@ -136,6 +137,19 @@ def test_errors_come_where_a_text_is_awaited(tiny):
 
 
 def test_help_shows_every_option():
-    for method in ("generate", "stream", "agenerate", "astream"):
+    texts = ("generate", "stream", "agenerate", "astream", "generate_many", "agenerate_many")
+    options = dict.fromkeys(texts, DEFAULTS) | {"beam_search": BEAM_DEFAULTS}
+    options |= dict.fromkeys(("transcribe", "stream_transcript"), TRANSCRIPTION_DEFAULTS)
+    for method, defaults in options.items():
         shown = inspect.signature(getattr(edgespec.Pair, method)).parameters
-        assert list(shown)[2:] == list(DEFAULTS)
+        assert list(shown)[-len(defaults) :] == list(defaults)
+        assert {shown[name].default for name in ("draft", "chat") if name in shown} <= {True, None}
+        assert all(isinstance(parameter.annotation, str) for parameter in list(shown.values())[1:])
+
+
+def test_an_option_that_beam_search_lacks_is_not_passed_over(tiny):
+    with pytest.raises(TypeError, match="did you mean 'max_new_tokens'"):
+        tiny.beam_search("x", max_new_token=3)
+    for option in ({"temperature": 1.0}, {"stop": "x"}, {"seed": 1}):
+        with pytest.raises(TypeError, match="beam search has no option"):
+            tiny.beam_search("x", **option)

@@ -18,7 +18,7 @@ from edgespec.errors import EdgespecError, UsageError
 
 if TYPE_CHECKING:
     from edgespec.pair.pair import Pair
-    from edgespec.pair.speech_engine import TranscriptionOptions
+    from edgespec.pair.transcription_options import TranscriptionOptions
     from edgespec.speech.transcript import Transcript
 
 __all__ = ["transcribe"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, cast
 
-from edgespec.core.distribution_options import LogitEditOptions
-from edgespec.errors import EdgespecError, UsageError, in_checkout, shortened
+from edgespec.errors import EdgespecError, UsageError, check_names, in_checkout, shortened
+from edgespec.pair.generation_options import BEAM_DEFAULTS, BeamOptions
 from edgespec.scheduler.beam_search import EarlyStopping, beam_search
 from edgespec.scheduler.shared_calls import SequenceBatch, SharedModel
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgespec.pair.prompt import PromptInput
     from edgespec.pair.text_engine import TextEngine
 
-__all__ = ["BeamOptions", "BeamResult", "BeamSearch"]
+__all__ = ["BeamResult", "BeamSearch"]
 
 
 MOST_BEAMS = 64
@@ -41,13 +41,6 @@ class BeamResult:
     score: float
 
 
-class BeamOptions(LogitEditOptions, total=False):
-    """Those options of a generation that beam search has."""
-
-    max_new_tokens: int | None
-    chat: bool | None
-
-
 class BeamSearch:
     """Beam search with a pair's target.
 
@@ -68,6 +61,7 @@ class BeamSearch:
         options: BeamOptions,
     ) -> list[BeamResult]:
         """See `Pair.beam_search`."""
+        check_names("beam search", options, BEAM_DEFAULTS)
         _check(num_beams, length_penalty, early_stopping)
         request = self._engine.read(prompt, cast("GenerationOptions", options))
         if request.max_new_tokens == 0:

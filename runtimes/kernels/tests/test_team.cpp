@@ -1,9 +1,12 @@
 // A team runs each piece of each step exactly once, whatever threads join, and passes errors on.
 // While its members are displaced by other programs it is one thread.
+#include <atomic>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
 #include "check.h"
+#include "ort/op.h"
 #include "threads/team.h"
 
 namespace edgespec::test {
@@ -52,16 +55,28 @@ void an_error_of_a_piece_is_out_of_memory() {
   CHECK(caught);
 }
 
+constexpr int64_t kHour = 3'600'000'000'000;  // ns, longer than a test waits for its turn
+
 void a_displaced_team_is_one_thread() {
   Pool pool(4);
   Displaced displaced;
-  displaced.helped(Displaced::now(), 4, int64_t{1} << 40);
+  displaced.helped(Displaced::now() + kHour, 4, int64_t{1} << 40);
   const std::thread::id caller = std::this_thread::get_id();
   int64_t pieces = 0;
   const auto program = [&](const Threads& team) {
     team.each(1000, [&](int64_t) { pieces += std::this_thread::get_id() == caller; });
   };
   Team::together(pool.threads(), program, displaced);
+  CHECK(pieces == 1000);
+}
+
+// Runs last, as the threads of this process are then displaced for an hour.
+void a_kernel_without_a_team_is_one_thread_too() {
+  displaced_threads.helped(Displaced::now() + kHour, 4, int64_t{1} << 40);
+  OrtApi none{};  // whose threads cannot be called
+  KernelContext context(&none, nullptr);
+  int64_t pieces = 0;
+  context.threads().each(1000, [&](int64_t i) { pieces += i >= 0; });
   CHECK(pieces == 1000);
 }
 
@@ -110,4 +125,5 @@ int main() {
   a_displaced_team_is_one_thread();
   a_long_wait_ends_the_help_for_a_while();
   pauses_double_up_to_a_second_and_help_without_a_wait_ends_that();
+  a_kernel_without_a_team_is_one_thread_too();
 }

@@ -15,6 +15,7 @@
 #include "schema/failure.h"
 #include "schema/shapes.h"
 #include "schema/tensor_spec.h"
+#include "threads/displaced.h"
 #include "threads/parallel_for.h"
 
 namespace edgespec {
@@ -115,7 +116,7 @@ class KernelContext {
     return static_cast<T*>(data);
   }
 
-  // Those of the session.
+  // Those of the session; one alone while other programs displace the threads of teams.
   Threads threads() { return {run, this, kWakeCycles}; }
 
  private:
@@ -128,6 +129,7 @@ class KernelContext {
   }
 
   static void run(void* context, void (*body)(void*, size_t), size_t count, void* data) {
+    if (displaced_threads.pauses(Displaced::now())) return run_alone(context, body, count, data);
     const auto& self = *static_cast<KernelContext*>(context);
     Shared shared{body, data};
     const auto guarded = [](void* all, size_t index) {

@@ -128,7 +128,7 @@ using namespace parts;
   };
 #include "schema/operators.inc"
 
-constexpr std::array kOperatorNames{
+inline constexpr std::array kOperatorNames{
 #define OPERATOR(kernel, operator_name, ...) #operator_name,
 #include "schema/operators.inc"
 };

@@ -44,4 +44,7 @@ class Displaced {
   std::atomic<int64_t> pause_ = 0;  // the latest; 0 after helping as long without a wait
 };
 
+// Of this process, for all its operators: what displaces the threads of one displaces all.
+inline Displaced displaced_threads;
+
 }  // namespace edgespec

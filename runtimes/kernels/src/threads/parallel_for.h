@@ -29,4 +29,10 @@ struct Threads {
   }
 };
 
+// The same on this thread alone; `context` is not used.
+inline void run_alone(void* context, void (*body)(void* data, size_t), size_t count, void* data) {
+  static_cast<void>(context);
+  for (size_t i = 0; i < count; ++i) body(data, i);
+}
+
 }  // namespace edgespec

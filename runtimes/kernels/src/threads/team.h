@@ -26,7 +26,7 @@ class Team {
   // threads that have joined by then; the team waits for none to join.
   template <typename Program>
   static void together(const Threads& threads, Program program) {
-    together(threads, program, of_process);
+    together(threads, program, displaced_threads);
   }
 
   // The same where `displaced` is not that of the process.
@@ -58,12 +58,6 @@ class Team {
   }
 
  private:
-  inline static Displaced of_process;
-
-  static void run_alone(void*, void (*body)(void*, size_t), size_t count, void* data) {
-    for (size_t i = 0; i < count; ++i) body(data, i);
-  }
-
   static void run(void* team, void (*body)(void*, size_t), size_t count, void* data) {
     auto& self = *static_cast<Team*>(team);
     if (count <= 1) {
