@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.answer_events import Event
 from edgespec.openai.json_value import JsonObject
-from edgespec.pair.transcription_options import TranscriptionOptions
 from edgespec.speech.transcript import Segment, Transcript
+from edgespec.speech.transcription_options import TranscriptionOptions
 
 __all__ = ["FIELDS", "FORMATS", "TranscriptionRequest", "transcription_request"]
 

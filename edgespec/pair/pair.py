@@ -13,13 +13,13 @@ from edgespec.pair.generation_options import (
     DEFAULTS,
     BeamOptions,
     GenerationOptions,
+    with_options,
 )
-from edgespec.pair.option_signature import with_options
 from edgespec.pair.parts import PairParts
 from edgespec.pair.prompt import PromptInput
 from edgespec.pair.scoring.text_scores import TextScores
 from edgespec.pair.text_engine import TextEngine
-from edgespec.pair.transcription_options import TRANSCRIPTION_DEFAULTS, TranscriptionOptions
+from edgespec.speech.transcription_options import TRANSCRIPTION_DEFAULTS, TranscriptionOptions
 from edgespec.tools.tool_use import ToolUse
 
 if TYPE_CHECKING:

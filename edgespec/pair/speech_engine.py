@@ -27,12 +27,12 @@ from edgespec.errors import UsageError, shortened
 from edgespec.pair.drafting import DraftChoice, Drafting, loop_of
 from edgespec.pair.opening.runtime import open_voice_model
 from edgespec.pair.parts import PairParts
-from edgespec.pair.transcription_options import TranscriptionOptions, parted
 from edgespec.pair.window_drafting import WindowDrafting
 from edgespec.speech.speech_model import SpeechModel
 from edgespec.speech.speech_options import CheckedOptions, checked_options
 from edgespec.speech.transcribing import TextStart, Transcriber
 from edgespec.speech.transcript import Segment, Transcript
+from edgespec.speech.transcription_options import TranscriptionOptions, parted
 from edgespec.speech.voices import SpokenSound, VoiceOptions, spoken_ranges
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from threading import Event
 from edgespec.openai.json_value import JsonObject
 from edgespec.pair.concurrent.daemon_threads import DaemonThreads
 from edgespec.pair.pair import Pair
-from edgespec.pair.transcription_options import TranscriptionOptions
 from edgespec.server.served_model import QueueFullError, model_card
 from edgespec.speech.transcript import Segment, Transcript
+from edgespec.speech.transcription_options import TranscriptionOptions
 
 __all__ = ["ServedSpeech"]
 

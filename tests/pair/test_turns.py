@@ -13,7 +13,7 @@ import pytest
 
 import edgespec
 from edgespec.pair.generation_options import BEAM_DEFAULTS, DEFAULTS
-from edgespec.pair.transcription_options import TRANSCRIPTION_DEFAULTS
+from edgespec.speech.transcription_options import TRANSCRIPTION_DEFAULTS
 
 LENGTH = {"max_new_tokens": 12}
 PROMPTS = [f"prompt {number}" for number in range(6)]

@@ -18,8 +18,8 @@ from edgespec.errors import EdgespecError, UsageError
 
 if TYPE_CHECKING:
     from edgespec.pair.pair import Pair
-    from edgespec.pair.transcription_options import TranscriptionOptions
     from edgespec.speech.transcript import Transcript
+    from edgespec.speech.transcription_options import TranscriptionOptions
 
 __all__ = ["transcribe"]
 

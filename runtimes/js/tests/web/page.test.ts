@@ -3,24 +3,21 @@
 
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { build } from "esbuild";
 import type { Browser, BrowserContext, Locator, Page } from "playwright-core";
 // @ts-expect-error: a script of the example, without types
 import { serve } from "../../../../../examples/web/serve.mjs";
+import { checkAccessibility, PICTURES, pictures as takePictures, SIZES } from "./accessibility.js";
 import { CHROMIUM, openChromium } from "./browsers.js";
 import { PAIRS } from "./site.js";
 import { EXPECTED } from "./texts.js";
 
 const EXAMPLE = resolve("../../examples/web");
 const PAGE = join(EXAMPLE, "dist");
-const PICTURES = join(PAIRS, "screenshots");
-const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const FIRST = 120_000; // ms for a download, and for the measurement of a pair's first visit
 const [TRANSLATOR, CHAT] = ["English to German", "SmolLM2 135M"];
-const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 
 const missing =
   EXPECTED === null || !existsSync(PAGE)
@@ -86,29 +83,7 @@ describe("examples/web", { skip: missing }, () => {
     }
   }
 
-  /** In both sizes, light and dark; axe-core finds nothing in any. */
-  async function pictures(name: string): Promise<void> {
-    for (const [size, viewport] of Object.entries(SIZES)) {
-      await page.setViewportSize(viewport);
-      for (const colorScheme of ["light", "dark"] as const) {
-        await page.emulateMedia({ colorScheme });
-        await checkAccessibility();
-        await page.screenshot({ path: join(PICTURES, `${name}-${size}-${colorScheme}.png`) });
-      }
-    }
-    await page.setViewportSize(SIZES.desktop);
-  }
-
-  async function checkAccessibility(): Promise<void> {
-    await page.addScriptTag({ path: AXE });
-    const violations = await page.evaluate(async () => {
-      const { axe } = globalThis as unknown as {
-        axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
-      };
-      return (await axe.run()).violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-    });
-    assert.deepEqual(violations, []);
-  }
+  const pictures = (name: string): Promise<void> => takePictures(page, name);
 
   test("a card says what a pair is for, and how large", async () => {
     const card = page.locator(".card").filter({ hasText: CHAT });
@@ -189,7 +164,7 @@ describe("examples/web", { skip: missing }, () => {
 
   test("320 pixels are wide enough", async () => {
     await page.setViewportSize({ width: 320, height: 640 });
-    await checkAccessibility();
+    await checkAccessibility(page);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
     await page.screenshot({ path: join(PICTURES, "narrow.png") });
     await page.setViewportSize(SIZES.desktop);
@@ -237,7 +212,7 @@ describe("examples/web", { skip: missing }, () => {
     await page.getByLabel("Address of an exported pair").fill("nothing");
     await button("Open").click();
     await status("it is not an exported pair");
-    await checkAccessibility();
+    await checkAccessibility(page);
   });
 
   test("chats, stops in the middle, and goes on", async () => {
