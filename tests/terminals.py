@@ -77,6 +77,11 @@ class Terminal:
         self.type(PASTE_BEGINS + text.replace("\n", "\r") + PASTE_ENDS)
 
     @property
+    def screen(self) -> pyte.Screen:
+        """With the colours of its cells."""
+        return self._screen
+
+    @property
     def lines(self) -> list[str]:
         """What is on the screen, and what has scrolled off it, without the spaces at the ends."""
         return [line.rstrip() for line in [*self._screen.gone, *self._screen.display]]

@@ -90,6 +90,7 @@ describe("the server's page", { skip: missing }, () => {
     await ask("Tell a long story about a cat.");
     await begun();
     await button("Stop").click();
+    await answer().locator("footer").getByText("stopped").waitFor();
     await button("Send").waitFor();
     assert.equal(await page.locator("article").count(), 4);
     await pictures(page, "server");
