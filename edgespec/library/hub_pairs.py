@@ -17,6 +17,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from edgespec.artifact.atomic_file import named_errors
 from edgespec.artifact.integrity import check_weights
 from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.artifact.manifest import MANIFEST, read_manifest
@@ -190,12 +191,15 @@ class _RemoteFiles:
         if urlsplit(found.location).netloc == urlsplit(url).netloc:  # no token for other hosts
             headers |= importlib.import_module("huggingface_hub.utils").build_hf_headers()
         request = Request(found.location, headers=headers)
-        with urlopen(request, timeout=SECONDS) as answer, part.open("ab") as whole:
+        with urlopen(request, timeout=SECONDS) as answer, part.open("ab", 0) as whole:
             if begun and answer.status != 206:  # a hub that sends all of it again
                 whole.truncate(0)
                 begun = 0
             while block := answer.read(BLOCK):
-                whole.write(block)
+                with named_errors(part):  # a full disk is not the hub's
+                    rest = memoryview(block)
+                    while rest:
+                        rest = rest[whole.write(rest) :]
                 begun += len(block)
                 if advance is not None:
                     advance(name, begun, size)

@@ -3,9 +3,7 @@ what cannot be saved or opened is one line, and nothing is lost."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from edgespec.cli.terminal.chat_setting import ChatSettings
 from edgespec.cli.terminal.conversation import Conversation
 from edgespec.cli.terminal.saved_chat import chat_file, chat_names, open_chat, save_chat
 from edgespec.errors import EdgespecError, UsageError
+from full_disk import full_after
 
 OPTIONS = {
     **{"temperature": 1.2, "top_k": 20, "max_new_tokens": 8, "min_tokens": 8, "seed": 5},
@@ -103,23 +102,20 @@ def test_a_name_is_a_file_of_the_user_s_own_and_a_path_is_a_path(pair, tmp_path)
     assert chat_names() == ["holiday"]
 
 
-def test_a_full_disk_leaves_the_chat_that_was_saved_before(pair, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_chat_that_was_saved_before(pair, tmp_path):
     conversation = begun(pair)
     file = tmp_path / "chat.json"
     save_chat(conversation, file)
     before = file.read_bytes()
     say(conversation, "three")
-
-    def full(path: Path, *_: object, **__: object) -> int:
-        path.write_bytes(b"half")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(OSError, match="No space left on device"):
+    with full_after(len(before)), pytest.raises(OSError, match="File too large") as error:
         save_chat(conversation, file)
+    assert error.value.filename == str(file)  # what a line says of it
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["chat.json"]
     assert len(conversation.messages) == 6
+    save_chat(conversation, file)
+    assert len(json.loads(file.read_text())["messages"]) == 6
 
 
 def changed(file: Path, **fields: object) -> Path:

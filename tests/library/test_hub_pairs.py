@@ -15,6 +15,7 @@ from command import run
 from edgespec.artifact.manifest import MANIFEST, read_manifest
 from edgespec.library.kept_pairs import bytes_of
 from edgespec.library.pair_cache import pair_folder
+from full_disk import full_after
 from standing_hub import Hub, running_hub
 
 # huggingface_hub uploads in a way that its HTTP client advises against.
@@ -130,6 +131,20 @@ def test_a_hub_that_stops_in_the_middle_is_one_line_and_the_next_pull_goes_on(
     run("pull", REPOSITORY)
     assert pushed.sent[name] == 1000
     assert names_in(home) == ["somebody--tiny"]
+    assert same_files(home / "somebody--tiny", tiny_folder)
+
+
+def test_a_full_disk_is_not_the_hub_s_and_the_next_pull_goes_on(pushed, tiny_folder, home):
+    name = largest(pushed)
+    size = len(pushed.repositories[REPOSITORY][name])
+    with full_after(size - 1000):
+        said = run("pull", REPOSITORY, code=1).stderr
+    assert said.count("\n") == 1
+    assert f"{name}.part: File too large" in said
+    assert not (home / "somebody--tiny").exists()
+    pushed.sent = {}
+    run("pull", REPOSITORY)
+    assert pushed.sent[name] == 1000
     assert same_files(home / "somebody--tiny", tiny_folder)
 
 
