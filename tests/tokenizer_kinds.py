@@ -185,6 +185,14 @@ FOLDERS = {
     "roles in a dictionary": fast(
         byte_bpe, "PreTrainedTokenizerFast", extra_special_tokens={"tool_token": "[TOOL]"}
     ),
+    "roles with names of their own": fast(
+        byte_bpe,
+        "PreTrainedTokenizerFast",
+        extra_special_tokens={"call": "[TOOL]", "th": "<think>"},
+    ),
+    "roles as transformers 5 saves them": fast(
+        byte_bpe, "PreTrainedTokenizerFast", model_specific_special_tokens={"call": "[TOOL]"}
+    ),
     "extra special tokens": fast(
         byte_bpe, "PreTrainedTokenizerFast", extra_special_tokens=["[TOOL]", "<think>"]
     ),

@@ -60,6 +60,10 @@ REFUSED = {
         {"tokenizer_config": {"additional_special_tokens": "<think>"}},
         "'<think>' is no list of tokens",
     ),
+    "roles that are no object": (
+        {"tokenizer_config": {"model_specific_special_tokens": ["<think>"]}},
+        "model_specific_special_tokens is .*<think>",
+    ),
     "a flag that is none": (
         {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": 1}},
         "add_prefix_space is 1, not true or false",

@@ -107,9 +107,14 @@ def added_token(value: JsonValue, **flags: bool) -> AddedToken:
 
 def _read(folder: Path, in_json: list[JsonValue]) -> TokenizerSettings:
     values = _object(folder / CONFIG)
-    extra = _tokens(values.pop("extra_special_tokens", None), values)
+    roles: JsonObject = {}  # tokens by the model's own names for them
+    extra = _tokens(values.pop("extra_special_tokens", None), roles)
     if not extra:
-        extra = _tokens(values.pop("additional_special_tokens", None), values) or extra
+        extra = _tokens(values.pop("additional_special_tokens", None), roles) or extra
+    own = values.pop("model_specific_special_tokens", None)
+    if not isinstance(own, dict | None):
+        raise TypeError(f"model_specific_special_tokens is {shortened(own)}")
+    roles.update(own or {})
     declared: dict[int, AddedToken] = {}
     if "added_tokens_decoder" in values:
         listed = values["added_tokens_decoder"]
@@ -119,11 +124,13 @@ def _read(folder: Path, in_json: list[JsonValue]) -> TokenizerSettings:
     else:
         for key, value in _object(folder / SPECIAL).items():
             values[key] = {**value, "special": True} if isinstance(value, dict) else value
-    additional = _tokens(values.pop("additional_special_tokens", None), values)
+    additional = _tokens(values.pop("additional_special_tokens", None), roles)
     named = {
         key: None if value is None else _token(value)
-        for key, value in values.items()
-        if key in NAMES or (key.endswith("_token") and isinstance(value, (str, dict)))
+        for key, value in {**values, **roles}.items()
+        if key in NAMES
+        or key in roles
+        or (key.endswith("_token") and isinstance(value, (str, dict)))
     }
     if "added_tokens_decoder" not in values:
         special = {str(token) for token in (*named.values(), *(extra or ()))}
@@ -162,10 +169,10 @@ def _token(value: JsonValue) -> Token:
     return value if isinstance(value, str) else added_token(value)
 
 
-def _tokens(listed: JsonValue, values: JsonObject) -> list[Token] | None:
-    """A list of tokens. Tokens by the model's own roles go to `values`."""
+def _tokens(listed: JsonValue, roles: JsonObject) -> list[Token] | None:
+    """A list of tokens. Tokens by the model's own names for them go to `roles`."""
     if isinstance(listed, dict):
-        values.update(listed)
+        roles.update(listed)
         return None
     if listed is None:
         return None
