@@ -101,8 +101,8 @@ class _Parts:
         """The values of its types, of which one must end."""
         types = schema.get("type", "any")
         kinds = types if isinstance(types, list) else [types]
-        if any(kind not in ("object", "array") for kind in kinds):
-            return self._any
+        if not kinds or any(kind not in ("object", "array") for kind in kinds):
+            return self._any  # without a type there is no value, as the matcher says
         parts = []
         if "object" in kinds:
             parts.append(self._all(_required(schema)))

@@ -28,6 +28,7 @@ __all__ = ["Request", "chat_request", "text_request"]
 TEMPERATURE = 1.0
 TEXT_LENGTH = 16  # tokens of a completion
 MOST_PROMPTS = 1024  # of one request
+SEEDS = 2**64  # OpenAI's have 64 bits, one of them a sign
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _usual(
 def _request(
     body: JsonObject, prompt_field: str, prompts: Sequence[PromptInput], usual: GenerationOptions
 ) -> Request:
-    fields = {name: value for name, value in body.items() if value is not None}
+    fields = _in_range({name: value for name, value in body.items() if value is not None})
     check_fields(fields, prompt_field)
     given = {OPTIONS[name]: value for name, value in fields.items() if name in OPTIONS}
     if isinstance(biases := given.get("logit_bias"), Mapping):
@@ -162,6 +163,15 @@ def _request(
         counts=isinstance(stream_options, Mapping) and stream_options.get("include_usage") is True,
         splits=prompt_field == "messages" and fields.get("separate_reasoning", True) is True,
     )
+
+
+def _in_range(fields: JsonObject) -> JsonObject:
+    """`fields` with numbers from 0 for those that only other servers know: OpenAI's seeds below 0,
+    and a top_k of -1, which is off at vLLM."""
+    seed = fields.get("seed")
+    if type(seed) is int and -(SEEDS // 2) <= seed < 0:
+        fields = {**fields, "seed": seed + SEEDS}
+    return {**fields, "top_k": 0} if fields.get("top_k") == -1 else fields
 
 
 def _template_values(fields: JsonObject) -> dict[str, JsonValue]:

@@ -66,6 +66,7 @@ OBJECT = Type("an object", lambda value: isinstance(value, Mapping))
 NUMBER = Type("a finite number", _is_number)
 COUNT = Type("a whole number from 1", lambda value: _is_whole(value) and _at_least(value, 1))
 FROM_0 = Type("a whole number from 0", lambda value: _is_whole(value) and _at_least(value, 0))
+SEED = Type("a whole number of 64 bits", lambda value: type(value) is int and 0 <= value < 2**64)
 TO_128 = Type(  # OpenAI's limit
     "a whole number from 1 to 128", lambda value: _is_whole(value) and value in range(1, 129)
 )
@@ -107,7 +108,7 @@ OPTIONS = {
 TEMPLATE_FIELDS = ("enable_thinking", "reasoning_effort")
 TYPES = {
     # Options of `Pair.stream`.
-    **{"max_tokens": COUNT, "max_completion_tokens": COUNT, "seed": FROM_0, "stop": STOP},
+    **{"max_tokens": COUNT, "max_completion_tokens": COUNT, "seed": SEED, "stop": STOP},
     **{name: FROM_0 if option.is_whole else NUMBER for name, option in NUMBERS.items()},
     **{"logit_bias": BIASES, "ignore_eos": BOOLEAN},
     **{"tools": TOOLS, "tool_choice": CHOICE, "parallel_tool_calls": BOOLEAN},

@@ -15,7 +15,7 @@ from edgespec.pair.generation_options import (
     GenerationOptions,
     with_options,
 )
-from edgespec.pair.parts import PairParts
+from edgespec.pair.parts import OfParts, PairParts
 from edgespec.pair.prompt import PromptInput
 from edgespec.pair.scoring.text_scores import TextScores
 from edgespec.pair.text_engine import TextEngine
@@ -23,13 +23,7 @@ from edgespec.speech.transcription_options import TRANSCRIPTION_DEFAULTS, Transc
 from edgespec.tools.tool_use import ToolUse
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-    from edgespec.artifact.manifest import Manifest
     from edgespec.chat.reasoning import ReasoningFormat
-    from edgespec.core.model import Model
-    from edgespec.device.device import Device
-    from edgespec.drafters.vocabulary_map import Vocabulary
     from edgespec.pair.concurrent.async_batch import AsyncBatch, AsyncStream
     from edgespec.pair.concurrent.async_turns import AsyncTurns
     from edgespec.pair.concurrent.batch import Batch
@@ -44,7 +38,7 @@ __all__ = ["Pair"]
 MANY = 8  # texts at once
 
 
-class Pair:
+class Pair(OfParts):
     """A target, perhaps a draft, and their tokenizer; `edgespec.load` makes it.
 
     It makes one text at a time: another stream, of this thread or another, gets a UsageError while
@@ -62,53 +56,13 @@ class Pair:
     def __init__(
         self, parts: PairParts, drafting: Drafting, speech: SpeechEngine | None = None
     ) -> None:
-        self.parts = parts
+        super().__init__(parts)
         self.drafting = drafting
         self._speech = speech
         self._engine = TextEngine(parts, drafting)
         self._encoder = self._engine.encoder
         self._beams: BeamSearch | None = None
         self._turns: AsyncTurns | None = None
-
-    @property
-    def manifest(self) -> Manifest:
-        """What the folder says about itself."""
-        return self.parts.manifest
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """A `tokenizers.Tokenizer`."""
-        return self.parts.tokenizer
-
-    @property
-    def target(self) -> Model:
-        """The model whose texts these are."""
-        return self.parts.target
-
-    @property
-    def draft(self) -> Model | None:
-        """The model that drafts, if there is one."""
-        return self.parts.draft
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """Which of the target's tokens the draft has."""
-        return self.parts.vocabulary
-
-    @property
-    def formats(self) -> tuple[str, str | None]:
-        """Which variants of the target and of the draft were loaded."""
-        return self.parts.formats
-
-    @property
-    def devices(self) -> tuple[Device, Device]:
-        """Where the target and the draft run."""
-        return self.parts.devices
-
-    @property
-    def shares_calls(self) -> bool:
-        """Whether several texts can share the calls of the models (`many`)."""
-        return self.parts.shares_calls
 
     @property
     def tool_use(self) -> ToolUse:
@@ -370,10 +324,6 @@ class Pair:
     def encode(self, prompt: PromptInput, chat: bool | None = None) -> list[int]:
         """The token ids of a prompt; `chat` as of `stream`."""
         return self._encoder(prompt, chat).tokens
-
-    def seconds(self) -> tuple[float, float]:
-        """Time spent so far in the target and in the draft."""
-        return self.parts.seconds()
 
     @property
     def costs(self) -> Mapping[str, Costs]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from edgespec.chat.chat_template import ChatTemplate
 
-__all__ = ["OneAtATime", "PairParts"]
+__all__ = ["OfParts", "OneAtATime", "PairParts"]
 
 
 class OneAtATime:
@@ -115,3 +115,58 @@ class PairParts:
     def seconds(self) -> tuple[float, float]:
         """Time spent so far in the target and in the draft."""
         return self.target.seconds, self.draft.seconds if self.draft else 0.0
+
+
+class OfParts:
+    """What consists of the parts of a pair, and shows them by name.
+
+    Attributes:
+        parts: of the pair.
+    """
+
+    def __init__(self, parts: PairParts) -> None:
+        self.parts = parts
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the folder says about itself."""
+        return self.parts.manifest
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """A `tokenizers.Tokenizer`."""
+        return self.parts.tokenizer
+
+    @property
+    def target(self) -> Model:
+        """The model whose texts these are."""
+        return self.parts.target
+
+    @property
+    def draft(self) -> Model | None:
+        """The model that drafts, if there is one."""
+        return self.parts.draft
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Which of the target's tokens the draft has."""
+        return self.parts.vocabulary
+
+    @property
+    def formats(self) -> tuple[str, str | None]:
+        """Which variants of the target and of the draft were loaded."""
+        return self.parts.formats
+
+    @property
+    def devices(self) -> tuple[Device, Device]:
+        """Where the target and the draft run."""
+        return self.parts.devices
+
+    @property
+    def shares_calls(self) -> bool:
+        """Whether several texts can share the calls of the models (`many`)."""
+        return self.parts.shares_calls
+
+    def seconds(self) -> tuple[float, float]:
+        """Time spent so far in the target and in the draft."""
+        return self.parts.seconds()

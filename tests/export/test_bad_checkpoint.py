@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+import transformers
 
 from checkpoints import change_tensors, word_tokenizer, write_llama, write_noisy, write_t5
 from edgespec import EdgespecError
+from edgespec_export.families import family_of
 from refusals import DAMAGES, export, failure, one_line
 
 
@@ -68,6 +72,28 @@ def test_a_config_value_that_is_not_supported_is_refused_by_name(key, value, tmp
     target = write_llama(tmp_path / "target", layers=1, **{key: value})
     said = failure(export, target, None, tmp_path / "pair")
     assert (value["rope_type"] if isinstance(value, dict) else repr(value)) in said
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3_text", "phi3", "lfm2", "stablelm"])
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"rope_scaling": [1]}, "(rope_scaling is [1])"),
+        ({"rope_scaling": "linear"}, "(rope_scaling is 'linear')"),
+        ({"rope_scaling": {"rope_type": "linear"}}, "has no 'factor'"),
+        (
+            {"rope_scaling": {"rope_type": "linear", "factor": "2"}},
+            "(factor of rope scaling is '2')",
+        ),
+    ],
+)
+def test_a_config_that_describes_no_model_is_one_line(kind, values, words):
+    config = transformers.AutoConfig.for_model(kind).to_dict()
+    del config["rope_parameters"]
+    config = {**config, "rope_theta": 1e4, "head_dim": 64, **values}
+    with pytest.raises(EdgespecError, match=re.escape(words)) as error:
+        family_of(config, "model")
+    one_line(str(error.value))
 
 
 def test_a_target_with_nan_weights_is_not_exported(own_checkpoints, tmp_path):

@@ -203,3 +203,9 @@ def test_a_schema_whose_values_contain_themselves_is_refused(name):
 @pytest.mark.parametrize("name", ENDING)
 def test_a_schema_that_may_refer_to_itself_ends(name):
     edgespec.json_schema(ENDING[name])
+
+
+@pytest.mark.parametrize("schema", [{"type": []}, {"anyOf": []}, {"type": [], "items": True}])
+def test_a_schema_without_a_type_has_no_value(schema):
+    with pytest.raises(UsageError, match="Unsatisfiable schema"):
+        edgespec.json_schema(schema)

@@ -129,6 +129,16 @@ def test_the_api_pages_name_everything_public():
     assert sorted(listed) == edgespec.__all__
 
 
+def test_the_classes_from_a_request_to_a_call_exist():
+    whole = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^Classes, in order:(.*?)^## ", whole, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`(\w+)`", section)
+    sources = [*(ROOT / "edgespec").rglob("*.py"), *(ROOT / "runtimes").glob("edgespec_*/**/*.py")]
+    code = "\n".join(source.read_text(encoding="utf-8") for source in sources)
+    assert len(named) > 10
+    assert [name for name in named if not re.search(rf"^class {name}\b", code, re.MULTILINE)] == []
+
+
 def test_the_readme_is_short_and_its_chart_drawn():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert sum(any(map(str.isalpha, word)) for word in readme.split()) <= 900

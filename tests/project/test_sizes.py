@@ -72,6 +72,10 @@ def test_no_file_is_longer_than_its_limit(tests):
     assert {name: count for name, count in long.items() if name not in TABLES} == {}
 
 
+def test_the_facade_leaves_the_work_to_others():
+    assert lines(Path("edgespec/pair/pair.py")) <= 350
+
+
 def test_no_function_is_longer_than_a_screen():
     long = {
         file.as_posix(): names

@@ -276,6 +276,19 @@ def test_fields_that_no_text_depends_on_are_ignored(client):
         assert client.post(CHAT, json=chat(**ignored)).json()["choices"] == whole
 
 
+@pytest.mark.parametrize(
+    ("fields", "same"),
+    [
+        ({"top_k": -1, "temperature": 1, "seed": 3}, {"top_k": 0, "temperature": 1, "seed": 3}),
+        ({"temperature": 1, "seed": -1}, {"temperature": 1, "seed": 2**64 - 1}),
+        ({"temperature": 1, "seed": -(2**63), "n": 2}, {"temperature": 1, "seed": 2**63, "n": 2}),
+    ],
+)
+def test_numbers_that_other_servers_take_are_taken(client, fields, same):
+    answers = [client.post(CHAT, json=chat(**given)).json() for given in (fields, same)]
+    assert answers[0]["choices"] == answers[1]["choices"]
+
+
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(
     ("fields", "part"),
@@ -288,7 +301,7 @@ def test_fields_that_no_text_depends_on_are_ignored(client):
         ({"logit_bias": {"5": 101}}, "logit_bias of token 5 is 101"),
         ({"logit_bias": {"999999999": 1}}, "logit_bias has the token 999999999"),
         ({"max_tokens": 0}, "max_tokens is 0"),
-        ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**64}, "seed is 18446744073709551616; give a whole number of 64 bits"),
         ({"stop": [3]}, "stop is [3]"),
         ({"messages": None}, "messages is None"),
         ({"messages": "hello"}, "messages is 'hello'"),
@@ -320,7 +333,7 @@ WRONG_TYPES = {
     "max_completion_tokens": [True, -1],
     "temperature": [True, "hot", [1], 10**400],
     "top_p": [True, {}],
-    "top_k": [True, 1.5, -1],
+    "top_k": [True, 1.5, -2],
     "min_p": ["x"],
     "top_n_sigma": ["x"],
     "xtc_probability": ["x"],
@@ -330,7 +343,7 @@ WRONG_TYPES = {
     "frequency_penalty": [False, [1]],
     "logit_bias": [[1], {"a": 1}, {"-5": 1}, {"5": "1"}, {"5": True}],
     "min_tokens": [True, -1, 1.5],
-    "seed": [True, 1.5, "x", -1],
+    "seed": [True, 1.5, "x", -(2**63) - 1],
     "stop": [{"a": 1}, 5, ["a", 5], True],
     "ignore_eos": [1, "true"],
     "model": [5],

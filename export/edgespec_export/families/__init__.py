@@ -55,6 +55,7 @@ from edgespec_export.families.llama_like.qwen3_moe import Qwen3Moe
 from edgespec_export.families.llama_like.renamed import RenamedLlama
 from edgespec_export.families.llama_like.smollm3 import SmolLM3
 from edgespec_export.families.qwen35.qwen35 import Qwen35
+from edgespec_export.families.rotary.rope import check_rope
 from edgespec_export.families.speech.whisper import Whisper
 from edgespec_export.families.t5 import T5
 from edgespec_export.families.umt5 import UMT5
@@ -136,8 +137,11 @@ def family_of(config: dict[str, Any], label: str) -> Family:
 
 def _from_config(family: type[Family], config: dict[str, Any], label: str) -> Family:
     try:
+        check_rope(config)
         return family.from_config(config, label)
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
+        raise EdgespecError(f"{label}: config.json has no {error}; download it again") from None
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
         raise EdgespecError(
             f"{label}: config.json has a value of the wrong kind ({error}); download it again"
         ) from None

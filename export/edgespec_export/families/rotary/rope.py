@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from edgespec_export.families.rotary.yarn import OF_YARN, yarn_amplitude, yarn_f
 
 __all__ = [
     "LENGTH",
+    "check_rope",
     "longest_text",
     "partial_rotary",
     "rope_kind",
@@ -179,6 +181,17 @@ def rope_settings(config: Config) -> dict[str, Any]:
     """
     older, newer = config.get("rope_scaling"), config.get("rope_parameters")
     return dict(older or newer or {})
+
+
+def check_rope(values: Mapping[str, Any]) -> None:
+    """Raises TypeError if rope settings are no object, or a factor in them is no number."""
+    for name in ("rope_scaling", "rope_parameters"):
+        settings = values.get(name)
+        if settings and not isinstance(settings, dict):
+            raise TypeError(f"{name} is {shortened(settings)}")
+        for key, value in (settings or {}).items():
+            if "factor" in key and isinstance(value, str | bool):
+                raise TypeError(f"{key} of rope scaling is {value!r}")
 
 
 def without_pictures(values: dict[str, Any]) -> dict[str, Any]:
