@@ -12,7 +12,7 @@ from edgespec.artifact.manifest import CHAT_TEMPLATE, TOKENIZER, VOCABULARY, Exp
 from edgespec.artifact.typed_json import write_json
 from edgespec.version import VERSION
 from edgespec_export.checkpoint.checkpoint import Checkpoint
-from edgespec_export.checkpoint.generation_config import generation_defaults
+from edgespec_export.checkpoint.generation_config import generation_defaults, without_start
 from edgespec_export.families import Family
 from edgespec_export.pairing import PairedDraft, pair_models
 from edgespec_export.write_model import ModelWriter
@@ -95,6 +95,6 @@ def _generation_defaults(target: Checkpoint, family: Family) -> GenerationDefaul
         for name, value in target.generation.items()
         if name not in family.applied_settings
     }
-    if family.start_token is not None and type(least := left.pop("min_length", None)) is int:
-        left.setdefault("min_new_tokens", max(least - 1, 0))  # it counts the start token, too
+    if family.start_token is not None:
+        left = without_start(left)
     return generation_defaults(left, target.label)

@@ -10,7 +10,11 @@ import logging
 import pytest
 
 from edgespec.artifact.generation_defaults import GenerationDefaults
-from edgespec_export.checkpoint.generation_config import generation_defaults, gguf_generation
+from edgespec_export.checkpoint.generation_config import (
+    generation_defaults,
+    gguf_generation,
+    without_start,
+)
 
 
 @pytest.fixture
@@ -54,6 +58,21 @@ def test_settings_that_are_applied_are_not_logged(read, settings, expected):
     assert read(**settings) == (expected, [])
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"max_length": 142, "min_length": 56}, {"max_new_tokens": 141, "min_new_tokens": 55}),
+        ({"max_length": 20, "max_new_tokens": 7}, {"max_new_tokens": 7}),
+        ({"max_length": 20, "max_new_tokens": None}, {"max_new_tokens": 19}),
+        ({"max_length": None, "min_length": 0}, {"max_length": None, "min_length": 0}),
+        ({"max_length": "long"}, {"max_length": "long"}),
+    ],
+    ids=str,
+)
+def test_lengths_of_an_encoder_decoder_count_its_start_token(settings, expected):
+    assert without_start(settings) == expected
+
+
 def test_a_temperature_without_do_sample_is_greedy_and_logged(read):
     found, lines = read(temperature=0.7)
     assert found == GenerationDefaults()
@@ -94,6 +113,12 @@ def test_a_value_out_of_range_is_ignored_with_one_line(read, name, value):
     [
         ("num_beams", 4),
         ("no_repeat_ngram_size", 3),
+        ("max_length", 20),
+        ("max_time", 1.5),
+        ("token_healing", True),
+        ("dola_layers", [3]),
+        ("constraints", [5]),
+        ("force_words_ids", [[5]]),
         ("begin_suppress_tokens", [5]),
         ("bad_words_ids", [[5, 6]]),
         ("bad_words_ids", [[5], [6, 7]]),

@@ -16,7 +16,7 @@ from edgespec.artifact.generation_defaults import SAMPLING, GenerationDefaults
 from edgespec.core.distribution_options import Sampling, options_of
 from edgespec.errors import shortened
 
-__all__ = ["generation_defaults", "gguf_generation"]
+__all__ = ["generation_defaults", "gguf_generation", "without_start"]
 
 logger = logging.getLogger("edgespec")
 
@@ -34,6 +34,12 @@ NOT_APPLIED: dict[str, Any] = {
     "eta_cutoff": 0,
     "penalty_alpha": 0,
     "min_length": 0,
+    "max_length": None,
+    "max_time": None,
+    "token_healing": False,
+    "dola_layers": None,
+    "constraints": [],
+    "force_words_ids": [],
     "begin_suppress_tokens": [],
     "forced_bos_token_id": None,
     "forced_eos_token_id": None,
@@ -80,6 +86,19 @@ def generation_defaults(settings: Mapping[str, Any], label: str) -> GenerationDe
             found, settings, name, int if options_of(Sampling)[name].is_whole else float, label
         )
     return found
+
+
+def without_start(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an encoder-decoder with lengths of new tokens. Its `min_length` and
+    `max_length` count the token that starts the text, too."""
+    left = dict(settings)
+    for older, newer in (("min_length", "min_new_tokens"), ("max_length", "max_new_tokens")):
+        length = left.get(older)
+        if type(length) is int and length > 0:
+            del left[older]
+            if left.get(newer) is None:
+                left[newer] = length - 1
+    return left
 
 
 def _with_edits(

@@ -27,7 +27,6 @@ __all__ = [
     "rounded_on",
     "row_blocks",
     "to_codes",
-    "weighted_error",
     "with_error_feedback",
 ]
 
@@ -88,11 +87,6 @@ def with_error_feedback(matrix: Float, moments: Float, group: int) -> Rounded:
     grouped = np.ascontiguousarray(codes.T).reshape(out, -1, group)
     halves = (np.ascontiguousarray(x.T).astype(np.float16) for x in (scales, minimums))
     return Rounded(pack_codes(grouped), *halves)
-
-
-def weighted_error(difference: Float, moments: Float) -> float:
-    """|X · differenceᵀ|² for a difference of weights [out, in]."""
-    return float(np.sum((difference @ moments) * difference, dtype=np.float64))
 
 
 def row_blocks(matrix: Float) -> Iterator[Float]:
