@@ -145,14 +145,19 @@ def test_a_history_that_cannot_be_written_is_one_line_and_the_chat_goes_on(chat_
 
 
 @deep
-@pytest.mark.parametrize("columns", [20, 200])
+@pytest.mark.parametrize("columns", [20, 60, 200])
 def test_help_and_settings_fit_a_narrow_and_a_wide_terminal(chat_folder, home, columns):
     with talk(chat_folder, home, columns=columns, lines=100) as terminal:
         enter(terminal, "/help", "leaves", 2)
         enter(terminal, "/set", "temperature")
         enter(terminal, "/stats", "no answer")
+        enter(terminal, "/ hi", "no command")
+        assert "mean" not in terminal.text
         leave(terminal, "/quit" + ENTER)
         assert {"/regenerate", "temperature:", "markdown:"} <= set(terminal.text.split())
+        system = terminal.lines[terminal.lines.index("> /help") + 2 :]
+        wrapped = {20: "system", 60: f"{'':17}format's own", 200: "/set NAME"}[columns]
+        assert any(line.startswith(wrapped) for line in system[:3])
 
 
 @deep

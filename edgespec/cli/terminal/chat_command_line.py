@@ -24,7 +24,7 @@ class Commanded(Protocol):
     settings: ChatSettings
     file: Path | None
 
-    def say(self, line: str) -> None: ...
+    def say(self, line: str, indent: int = 0) -> None: ...
     def load(self, file: Path) -> None: ...
     def regenerate(self) -> None: ...
     def show_stats(self) -> None: ...
@@ -54,7 +54,7 @@ def run_command(session: Commanded, line: str) -> None:
     name, _, rest = line.partition(" ")
     command = COMMANDS.get(name.lower())
     if command is None:
-        near = difflib.get_close_matches(name.lower(), COMMANDS, n=1)
+        near = difflib.get_close_matches(name.lower(), COMMANDS, n=1) if name != "/" else []
         hint = f"did you mean {near[0]}?" if near else "/help lists them"
         raise UsageError(
             f"no command {shortened(name)}; {hint} (a message that begins with / needs a space "
@@ -86,7 +86,7 @@ def _help(session: Commanded, rest: str) -> None:
     width = max(len(f"{name} {command.takes}") for name, command in COMMANDS.items())
     for name, command in COMMANDS.items():
         if not _is_other_name(name):
-            session.say(f"{f'{name} {command.takes}':{width}}  {command.help}")
+            session.say(f"{f'{name} {command.takes}':{width}}  {command.help}", width + 2)
     session.say('""" begins and ends a message of several lines, Alt-Enter begins a line in it')
     session.say("Ctrl-C ends an answer, Ctrl-D leaves")
 

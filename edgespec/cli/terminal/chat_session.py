@@ -85,9 +85,13 @@ class ChatSession:
                     raise  # of the terminal itself
                 self._complain(f"{error.filename}: {error.strerror}")
 
-    def say(self, line: str) -> None:
-        """A line that is no part of an answer."""
-        click.secho(_wrapped(line), err=True, dim=True)
+    def say(self, line: str, indent: int = 0) -> None:
+        """A line that is no part of an answer.
+
+        Args:
+            indent: columns before what is wrapped of it, where the terminal has twice as many.
+        """
+        click.secho(_wrapped(line, indent), err=True, dim=True)
 
     def load(self, file: Path) -> None:
         """Goes on with a saved conversation. Raises EdgespecError."""
@@ -185,11 +189,16 @@ class ChatSession:
         click.secho(_wrapped(f"edgespec: {line}"), err=True, fg="red")
 
 
-def _wrapped(line: str) -> str:
+def _wrapped(line: str, indent: int = 0) -> str:
     """At words, for the terminal's width."""
     columns = shutil.get_terminal_size().columns
     return textwrap.fill(
-        line, columns, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+        line,
+        columns,
+        subsequent_indent=" " * indent if columns >= 2 * indent else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
     )
 
 
