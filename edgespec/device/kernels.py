@@ -66,6 +66,13 @@ class Kernels:
     def __str__(self) -> str:
         return f"{self.name} ({self.target})"
 
+    @property
+    def keep_packed(self) -> bool:
+        """Whether sessions can take packed weights from a file; the first builds of 0.11 cannot."""
+        import edgespec_kernels
+
+        return hasattr(edgespec_kernels, "begin_packed")
+
     def are_since(self, version: str) -> bool:
         """Whether they are of this release or a later one."""
         return release(self.name.removeprefix(NAME)) >= release(version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from edgespec.device.kernels import SWITCH, installed_kernels, release
 from edgespec.errors import EdgespecError, one_line
 from edgespec_runtimes.ort.processor.flash_attention import row_invariant_attention
 from edgespec_runtimes.ort.processor.huge_pages import on_huge_pages
+from edgespec_runtimes.ort.processor.packed_weights import packed_weights
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
 from edgespec_runtimes.ort.providing.contexts import Context, open_with_context
 from edgespec_runtimes.ort.providing.placement import profile_prefix
@@ -55,8 +57,12 @@ def open_session(
     options = _session_options(device, version)
     failed = f"{graph} cannot be loaded"
     if provider.title == CPU_TITLE:
-        _register_kernels(options)
-        with as_edgespec_errors(failed), on_huge_pages(), row_invariant_attention():
+        with (
+            _kernels_registered(graph, options),
+            as_edgespec_errors(failed),
+            on_huge_pages(),
+            row_invariant_attention(),
+        ):
             return ort.InferenceSession(
                 str(graph), options, providers=[provider.title], **NO_FALLBACK
             )
@@ -112,12 +118,14 @@ def _open_on_provider(
     return session
 
 
-def _register_kernels(options: ort.SessionOptions) -> None:
+def _kernels_registered(graph: Path, options: ort.SessionOptions) -> AbstractContextManager[None]:
+    """Inside this, the kernels take their packed weights from where they are kept."""
     kernels = installed_kernels()
     if kernels is None:
-        return
+        return nullcontext()
     with as_edgespec_errors(f"{kernels} cannot be used", way_out=f"{SWITCH}=0 runs without them"):
         options.register_custom_ops_library(str(kernels.library))
+    return packed_weights(graph, kernels) if kernels.keep_packed else nullcontext()
 
 
 def _session_options(device: Device, version: tuple[int, int]) -> ort.SessionOptions:

@@ -26,6 +26,8 @@ set(kernel_sources
   ${kernels_src}/kernels/matmul_int4.cpp
   ${kernels_src}/kernels/matmul_int8_groups.cpp
   ${kernels_src}/kernels/matmul_int8.cpp
+  ${kernels_src}/kernels/mapped_file.cpp
+  ${kernels_src}/kernels/packed_file.cpp
   ${kernels_src}/kernels/packed_memory.cpp
   ${kernels_src}/kernels/rows.cpp
   ${kernels_src}/kernels/sampling.cpp)

@@ -10,12 +10,14 @@ give the same bits. The environment variable `EDGESPEC_KERNELS` forces one by it
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import sys
 from functools import cache
 from importlib.metadata import files, version
 from pathlib import Path
 
-__all__ = ["__version__", "library", "problem", "target"]
+__all__ = ["__version__", "begin_packed", "end_packed", "library", "problem", "target"]
 
 __version__ = version("edgespec-kernels")
 NOT_COMPILED = "+not.compiled"  # in the version, where a C++ compiler was missing (pyproject.toml)
@@ -42,6 +44,34 @@ def problem() -> str | None:
     if NOT_COMPILED in __version__:
         return "edgespec-kernels were installed without a C++ compiler (g++ 11 or clang++ 14)"
     return _text(_library().edgespec_kernels_problem())
+
+
+def begin_packed(file: Path, identity: str) -> bool:
+    """Sessions that this thread makes until `end_packed` take their packed weights from a file.
+
+    Args:
+        file: where it is missing, cut short or of another identity, what the sessions pack is
+            recorded instead.
+        identity: of the graph and its weights, without line breaks.
+
+    Returns:
+        Whether the file is used. Processes that use it share its pages.
+    """
+    return bool(_library().edgespec_kernels_packed_begin(os.fsencode(file), identity.encode()))
+
+
+def end_packed(file: Path | None) -> None:
+    """Ends what `begin_packed` began.
+
+    Args:
+        file: where to write what was recorded; None writes nothing.
+
+    Raises:
+        OSError: there is nothing to write, or it cannot be written.
+    """
+    path = None if file is None else os.fsencode(file)
+    if not _library().edgespec_kernels_packed_end(path):
+        raise OSError(errno.ENOSPC, "packed weights cannot be written", str(file))
 
 
 @cache

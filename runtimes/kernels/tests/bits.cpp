@@ -119,11 +119,8 @@ QuantizedRows quantized(const std::vector<float>& x, int64_t count, int64_t widt
   return rows;
 }
 
-// Everything on one thread: how threads share work changes no bits (the tests beside this).
-const Threads kOneThread{[](void*, void (*body)(void*, size_t), size_t count, void* data) {
-                           for (size_t i = 0; i < count; ++i) body(data, i);
-                         },
-                         nullptr, 0};
+// How threads share work changes no bits (the tests beside this).
+constexpr Threads kOneThread = kThisThread;
 
 constexpr int64_t kWidths[] = {1, 3, 16, 17, 31, 64, 100, 576};
 

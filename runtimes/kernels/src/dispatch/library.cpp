@@ -26,6 +26,22 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   return chosen ? chosen(options, base) : failure(base, problem);
 }
 
+// See ops/register.cpp, in the library of the target.
+EDGESPEC_EXPORT int edgespec_kernels_packed_begin(const char* path, const char* identity) {
+  using Begin = int (*)(const char*, const char*);
+  std::string problem;
+  const auto chosen =
+      reinterpret_cast<Begin>(edgespec::chosen_function("edgespec_packed_begin", problem));
+  return chosen ? chosen(path, identity) : 0;
+}
+EDGESPEC_EXPORT int edgespec_kernels_packed_end(const char* path) {
+  using End = int (*)(const char*);
+  std::string problem;
+  const auto chosen =
+      reinterpret_cast<End>(edgespec::chosen_function("edgespec_packed_end", problem));
+  return chosen ? chosen(path) : 0;
+}
+
 // The name of the target in use; null if there is none. Valid until the thread's next call.
 EDGESPEC_EXPORT const char* edgespec_kernels_target() {
   thread_local std::string target;

@@ -247,22 +247,28 @@ float pack_output(const Int8Table& table, int64_t output, uint8_t* panel) {
 
 }  // namespace
 
-PrunedArgmax::PrunedArgmax(const Int8Table& table, const Threads& threads)
-    : rest_norms_(table.out) {
-  panel_bytes_ = rounded_up_quotient(table.in, kStep * kSteps) * kGroupBytes;
-  packed_ = allocate(rounded_up_quotient(table.out, kPanel) * panel_bytes_);
-  threads.each(rounded_up_quotient(table.out, kPanel), [&](int64_t panel) {
-    auto* bytes = reinterpret_cast<uint8_t*>(packed_.get()) + panel * panel_bytes_;
-    const int64_t first = panel * kPanel, end = std::min(first + kPanel, table.out);
-    for (int64_t o = first; o < end; ++o) rest_norms_[o] = pack_output(table, o, bytes);
-  });
+PrunedArgmax::PrunedArgmax(const Int8Table& table, const Threads& threads, const PackedStore& store)
+    : panel_bytes_(rounded_up_quotient(table.in, kStep * kSteps) * kGroupBytes) {
+  const int64_t panels = rounded_up_quotient(table.out, kPanel);
+  const auto norms_of = [&](std::byte* packed) {
+    return reinterpret_cast<float*>(packed + panels * panel_bytes_);
+  };
+  const auto fill = [&](std::byte* packed) {
+    threads.each(panels, [&](int64_t panel) {
+      auto* bytes = reinterpret_cast<uint8_t*>(packed) + panel * panel_bytes_;
+      const int64_t first = panel * kPanel, end = std::min(first + kPanel, table.out);
+      for (int64_t o = first; o < end; ++o) norms_of(packed)[o] = pack_output(table, o, bytes);
+    });
+  };
+  packed_ = store(panels * panel_bytes_ + table.out * int64_t{sizeof(float)}, fill);
+  rest_norms_ = norms_of(packed_.get());
 }
 
 bool PrunedArgmax::argmax(const QuantizedRows& rows, const Int8Table& table, int64_t* index,
                           float* highest, const Threads& threads) const {
   if (rows.count == 0) return true;
   const Shares shares(rounded_up_quotient(table.out, kPanel), panel_bytes_);
-  Search search(packed_.get(), panel_bytes_, rest_norms_.data(), table, rows, shares.count());
+  Search search(packed_.get(), panel_bytes_, rest_norms_, table, rows, shares.count());
   threads.each(shares.count(), [&](int64_t share) {
     std::vector<float> floors(search.floors.begin(), search.floors.end());
     // One panel stays in the cache for all rows.

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/packed_memory.h"
 #include "kernels/rows.h"
@@ -25,7 +24,8 @@ struct Int8Table {
 // The upper five bits of a table's weights, in panels of 32 outputs.
 class PrunedArgmax {
  public:
-  PrunedArgmax(const Int8Table& table, const Threads& threads);
+  PrunedArgmax(const Int8Table& table, const Threads& threads,
+               const PackedStore& store = in_private_memory);
 
   // Writes the arg-max of row r to index[r] and its value to highest[r]; `table` is the one that
   // this was made from. Returns false, and writes nothing, where so many outputs are near the
@@ -35,8 +35,8 @@ class PrunedArgmax {
 
  private:
   int64_t panel_bytes_;
-  PackedMemory packed_;
-  std::vector<float> rest_norms_;  // [out]: norm of what the upper bits leave out of the weights
+  PackedMemory packed_;      // panels, then `rest_norms_`
+  const float* rest_norms_;  // [out]: norm of what the upper bits leave out of the weights
 };
 
 }  // namespace edgespec

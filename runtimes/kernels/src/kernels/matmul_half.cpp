@@ -62,16 +62,18 @@ void MultiplyPanel<Half>::Rows<count>::run(int64_t first_row, const Product& pro
 }  // namespace
 
 template <typename Half>
-PackedHalf<Half>::PackedHalf(const Half* weights, int64_t in, int64_t out)
+PackedHalf<Half>::PackedHalf(const Half* weights, int64_t in, int64_t out, const PackedStore& store)
     : in_(in), out_(out), panel_bytes_(in * kInputBytes) {
-  packed_ = allocate(rounded_up_quotient(out, kPanel) * panel_bytes_);
-  auto* panel = reinterpret_cast<uint16_t*>(packed_.get());
-  for (int64_t first = 0; first < out; first += kPanel, panel += in * kPanel) {
-    for (int64_t o = 0; o < std::min(kPanel, out - first); ++o) {
-      const Half* row = weights + (first + o) * in;
-      for (int64_t i = 0; i < in; ++i) panel[i * kPanel + o] = row[i].bits;
+  const auto fill = [&](std::byte* packed) {
+    auto* panel = reinterpret_cast<uint16_t*>(packed);
+    for (int64_t first = 0; first < out; first += kPanel, panel += in * kPanel) {
+      for (int64_t o = 0; o < std::min(kPanel, out - first); ++o) {
+        const Half* row = weights + (first + o) * in;
+        for (int64_t i = 0; i < in; ++i) panel[i * kPanel + o] = row[i].bits;
+      }
     }
-  }
+  };
+  packed_ = store(rounded_up_quotient(out, kPanel) * panel_bytes_, fill);
 }
 
 template <typename Half>

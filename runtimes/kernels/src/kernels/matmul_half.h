@@ -17,7 +17,8 @@ namespace edgespec {
 template <typename Half>
 class PackedHalf {
  public:
-  PackedHalf(const Half* weights, int64_t in, int64_t out);
+  PackedHalf(const Half* weights, int64_t in, int64_t out,
+             const PackedStore& store = in_private_memory);
 
   // y [count, out] = x [count, in] · weightsᵀ
   void multiply(const float* x, int64_t count, float* y, const Threads& threads) const;

@@ -108,17 +108,19 @@ void pack_group(const uint8_t* codes, Float16 scale, Float16 minimum, int64_t ou
 }  // namespace
 
 PackedInt4::PackedInt4(const uint8_t* codes, const Float16* scale, const Float16* minimum,
-                       int64_t groups, int64_t out)
+                       int64_t groups, int64_t out, const PackedStore& store)
     : groups_(groups), out_(out) {
-  packed_ = allocate(rounded_up_quotient(out, kPanel) * groups * kGroupBytes);
-  for (int64_t o = 0; o < out; ++o) {
-    std::byte* panel = packed_.get() + o / kPanel * groups * kGroupBytes;
-    for (int64_t g = 0; g < groups; ++g) {
-      const int64_t index = o * groups + g;
-      pack_group(codes + index * kGroup / 2, scale[index], minimum[index], o % kPanel,
-                 panel + g * kGroupBytes);
+  const auto fill = [&](std::byte* packed) {
+    for (int64_t o = 0; o < out; ++o) {
+      std::byte* panel = packed + o / kPanel * groups * kGroupBytes;
+      for (int64_t g = 0; g < groups; ++g) {
+        const int64_t index = o * groups + g;
+        pack_group(codes + index * kGroup / 2, scale[index], minimum[index], o % kPanel,
+                   panel + g * kGroupBytes);
+      }
     }
-  }
+  };
+  packed_ = store(rounded_up_quotient(out, kPanel) * groups * kGroupBytes, fill);
 }
 
 void PackedInt4::multiply(const GroupedRows& rows, const float* added, float* y,

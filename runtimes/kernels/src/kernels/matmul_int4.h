@@ -22,7 +22,7 @@ class PackedInt4 {
   // codes [out, groups, kGroup / 2], two in a byte, the first in its low half; scale and minimum
   // [out, groups].
   PackedInt4(const uint8_t* codes, const Float16* scale, const Float16* minimum, int64_t groups,
-             int64_t out);
+             int64_t out, const PackedStore& store = in_private_memory);
 
   int64_t in() const { return groups_ * kGroup; }
   int64_t out() const { return out_; }

@@ -59,20 +59,22 @@ void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const 
 }  // namespace
 
 PackedInt8::PackedInt8(const int8_t* weights, int64_t in, int64_t out, int64_t in_step,
-                       int64_t out_step)
+                       int64_t out_step, const PackedStore& store)
     : in_(in), out_(out), panel_bytes_(rounded_up_quotient(in, kInt8Step) * kStepBytes) {
-  packed_ = allocate(rounded_up_quotient(out, kPanel) * panel_bytes_);
-  auto* bytes = reinterpret_cast<uint8_t*>(packed_.get());
-  for (int64_t first = 0; first < out; first += kPanel, bytes += panel_bytes_) {
-    const int64_t count = std::min(kPanel, out - first);
-    for (int64_t i = 0; i < in; ++i) {
-      uint8_t* step = bytes + i / kInt8Step * kStepBytes;
-      const int8_t* source = weights + i * in_step + first * out_step;
-      for (int64_t o = 0; o < count; ++o) {
-        step[packed_int8_index(o, i % kInt8Step)] = uint8_t(source[o * out_step] + kWeightOffset);
+  const auto fill = [&](std::byte* packed) {
+    auto* bytes = reinterpret_cast<uint8_t*>(packed);
+    for (int64_t first = 0; first < out; first += kPanel, bytes += panel_bytes_) {
+      const int64_t count = std::min(kPanel, out - first);
+      for (int64_t i = 0; i < in; ++i) {
+        uint8_t* step = bytes + i / kInt8Step * kStepBytes;
+        const int8_t* source = weights + i * in_step + first * out_step;
+        for (int64_t o = 0; o < count; ++o) {
+          step[packed_int8_index(o, i % kInt8Step)] = uint8_t(source[o * out_step] + kWeightOffset);
+        }
       }
     }
-  }
+  };
+  packed_ = store(rounded_up_quotient(out, kPanel) * panel_bytes_, fill);
 }
 
 void PackedInt8::multiply(const QuantizedRows& rows, const float* scale, const float* added,

@@ -17,7 +17,8 @@ namespace edgespec {
 class PackedInt8 {
  public:
   // Weight (i, o) is weights[i * in_step + o * out_step].
-  PackedInt8(const int8_t* weights, int64_t in, int64_t out, int64_t in_step, int64_t out_step);
+  PackedInt8(const int8_t* weights, int64_t in, int64_t out, int64_t in_step, int64_t out_step,
+             const PackedStore& store = in_private_memory);
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }

@@ -64,6 +64,17 @@ void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const 
   store_panel<count>(sums, first_row, panel, product.out, product.added, product.y);
 }
 
+// Puts a group of one output into its place in a panel.
+void pack_group(const uint8_t* codes, Float16 scale, int64_t output, std::byte* group) {
+  auto* bytes = reinterpret_cast<uint8_t*>(group);
+  for (int64_t i = 0; i < kGroup; ++i) {
+    const int64_t index = packed_int8_index(output, i % kInt8Step);
+    bytes[i / kInt8Step * kStepBytes + index] =
+        static_cast<uint8_t>(codes[i] - kZeroPoint + kWeightOffset);
+  }
+  std::memcpy(group + kWeightBytes + output * int64_t{sizeof scale}, &scale, sizeof scale);
+}
+
 // What each row's sums of a group begin with, as packed weights are kWeightOffset too large.
 void correct(const GroupedRows& rows, std::vector<int32_t>& corrections) {
   corrections.assign(rows.groups * rows.count, 0);
@@ -79,21 +90,17 @@ void correct(const GroupedRows& rows, std::vector<int32_t>& corrections) {
 }  // namespace
 
 PackedInt8Groups::PackedInt8Groups(const uint8_t* codes, const Float16* scale, int64_t groups,
-                                   int64_t out)
+                                   int64_t out, const PackedStore& store)
     : groups_(groups), out_(out) {
-  packed_ = allocate(rounded_up_quotient(out, kPanel) * groups * kGroupBytes);
-  for (int64_t o = 0; o < out; ++o) {
-    std::byte* group = packed_.get() + o / kPanel * groups * kGroupBytes;
-    for (int64_t g = 0; g < groups; ++g, group += kGroupBytes, codes += kGroup, ++scale) {
-      auto* bytes = reinterpret_cast<uint8_t*>(group);
-      for (int64_t i = 0; i < kGroup; ++i) {
-        const int64_t index = packed_int8_index(o % kPanel, i % kInt8Step);
-        bytes[i / kInt8Step * kStepBytes + index] =
-            static_cast<uint8_t>(codes[i] - kZeroPoint + kWeightOffset);
+  const auto fill = [&](std::byte* packed) {
+    for (int64_t o = 0; o < out; ++o) {
+      std::byte* group = packed + o / kPanel * groups * kGroupBytes;
+      for (int64_t g = 0; g < groups; ++g, group += kGroupBytes, codes += kGroup, ++scale) {
+        pack_group(codes, *scale, o % kPanel, group);
       }
-      std::memcpy(group + kWeightBytes + o % kPanel * int64_t{sizeof *scale}, scale, sizeof *scale);
     }
-  }
+  };
+  packed_ = store(rounded_up_quotient(out, kPanel) * groups * kGroupBytes, fill);
 }
 
 void PackedInt8Groups::multiply(const GroupedRows& rows, const float* added, float* y,

@@ -20,7 +20,8 @@ namespace edgespec {
 class PackedInt8Groups {
  public:
   // codes [out, groups, kGroup], scale [out, groups].
-  PackedInt8Groups(const uint8_t* codes, const Float16* scale, int64_t groups, int64_t out);
+  PackedInt8Groups(const uint8_t* codes, const Float16* scale, int64_t groups, int64_t out,
+                   const PackedStore& store = in_private_memory);
 
   int64_t in() const { return groups_ * kGroup; }
   int64_t out() const { return out_; }

@@ -79,4 +79,10 @@ PackedMemory allocate(std::size_t bytes) {
   return PackedMemory(shared, start);
 }
 
+PackedMemory in_private_memory(std::size_t bytes, const Fill& fill) {
+  PackedMemory memory = allocate(bytes);
+  fill(memory.get());
+  return memory;
+}
+
 }  // namespace edgespec

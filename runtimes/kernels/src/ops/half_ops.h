@@ -31,7 +31,7 @@ class HalfMatMul {
     const auto weights = setup.constant(Schema::in::weights, shapes);
     const int64_t k = shapes[Dim::k], n = shapes[Dim::n];
     if (k < 1 || n < 1) fail("weights [n=", n, ", k=", k, "] are empty");
-    return {weights.data, k, n};
+    return {weights.data, k, n, setup.store(Schema::in::weights, "16-bit")};
   }
 
   Shapes shapes_;

@@ -57,14 +57,21 @@ class Head {
 
   explicit Head(const Setup& setup)
       : rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes_))),
-        epsilon_(setup.attribute(Schema::attr::epsilon)) {
-    setup.constant(Schema::in::table, shapes_);
-    setup.constant(Schema::in::scale, shapes_);
+        epsilon_(setup.attribute(Schema::attr::epsilon)),
+        whole_store_(setup.store(Schema::in::table, "8-bit rows")),
+        pruned_store_(setup.store(Schema::in::table, "upper bits")) {
+    const auto weights = setup.constant(Schema::in::table, shapes_);
+    const auto scale = setup.constant(Schema::in::scale, shapes_);
     const int64_t vocabulary = shapes_[Dim::vocabulary], width = shapes_[Dim::k];
     if (vocabulary < 1 || width < 1) {
       fail("table [vocabulary=", vocabulary, ", k=", width, "] is empty");
     }
     rotated_.check_width(width);
+    if (setup.records_packed()) {
+      const Int8Table table{weights.data, scale.data, width, vocabulary};
+      whole(table);
+      pruned(table, kThisThread);
+    }
   }
 
   void compute(KernelContext& context) {
@@ -94,7 +101,7 @@ class Head {
     if (rows == 0) return;  // before anything is packed
     const bool prune = choose == 1 && calls_without_pruning_.load(std::memory_order_relaxed) <= 0;
     if (prune) {
-      pruned_.get(table, context.threads());
+      pruned(table, context.threads());
     } else {
       whole(table);
       if (choose == 1) calls_without_pruning_.fetch_sub(1, std::memory_order_relaxed);
@@ -130,13 +137,17 @@ class Head {
 
   const PackedInt8& whole(const Int8Table& table) {
     constexpr int64_t kInStep = 1;
-    return whole_.get(table.weights, table.in, table.out, kInStep, table.in);
+    return whole_.get(table.weights, table.in, table.out, kInStep, table.in, whole_store_);
+  }
+
+  const PrunedArgmax& pruned(const Int8Table& table, const Threads& threads) {
+    return pruned_.get(table, threads, pruned_store_);
   }
 
   // Where pruning leaves too many tokens, this call and some after it compute all logits.
   void top_token_pruned(const QuantizedRows& rows, const Int8Table& table, const TopTokens& out,
                         const Threads& threads) {
-    if (pruned_.get(table, threads).argmax(rows, table, out.token, out.logit, threads)) return;
+    if (pruned(table, threads).argmax(rows, table, out.token, out.logit, threads)) return;
     calls_without_pruning_.store(kCallsWithoutPruning, std::memory_order_relaxed);
     top_tokens_of_all(rows, table, out, threads);
   }
@@ -175,6 +186,7 @@ class Head {
   Shapes shapes_;
   HadamardRows rotated_;
   float epsilon_;
+  PackedStore whole_store_, pruned_store_;
   Lazy<PackedInt8> whole_;
   Lazy<PrunedArgmax> pruned_;
   std::atomic<int> calls_without_pruning_ = 0;  // how many are still to come

@@ -1,8 +1,12 @@
 // What the library of one target shows: its operators, for a session, and its sampling arithmetic.
+#include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
+#include "kernels/packed_file.h"
 #include "kernels/sampling.h"
 #include "ops/attention_ops.h"
 #include "ops/convolution_ops.h"
@@ -72,6 +76,30 @@ EDGESPEC_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const O
   OrtCustomOpDomain* domain = nullptr;
   OrtStatus* status = domain_of(api, &domain);
   return status ? status : api->AddCustomOpDomain(options, domain);
+}
+
+// Sessions that this thread makes until `edgespec_packed_end` take packed weights from a file;
+// where it is missing, or not of this identity, what they pack is recorded. Returns whether it is
+// mapped.
+EDGESPEC_EXPORT int edgespec_packed_begin(const char* path, const char* identity) {
+  auto& file = edgespec::packed_file_of_thread();
+  try {
+    file = std::make_shared<edgespec::PackedFile>(path, identity);
+    return file->is_mapped() ? 1 : 0;
+  } catch (const std::exception&) {
+    file = nullptr;
+    return 0;
+  }
+}
+
+// Writes what was recorded to a file; null writes nothing. Returns whether all went well.
+EDGESPEC_EXPORT int edgespec_packed_end(const char* path) {
+  const auto file = std::exchange(edgespec::packed_file_of_thread(), nullptr);
+  try {
+    return path == nullptr || (file != nullptr && file->write(path)) ? 1 : 0;
+  } catch (const std::exception&) {
+    return 0;
+  }
 }
 
 EDGESPEC_EXPORT const edgespec::SamplingTable* edgespec_sampling() {

@@ -33,7 +33,8 @@ class Int8Matrix {
 
   Int8Matrix(const Setup& setup, const Constant<int8_t>& weights, const Constant<float>& scale,
              Shapes& shapes)
-      : packed_(packed(setup.constant(weights, shapes), weights.name)) {
+      : packed_(
+            packed(setup.constant(weights, shapes), weights.name, setup.store(weights, "8-bit"))) {
     const auto scales = setup.constant(scale, shapes);
     scale_.assign(scales.data, scales.data + out());
     for (int64_t o = 0; o < out(); ++o) {
@@ -50,27 +51,46 @@ class Int8Matrix {
   }
 
  private:
-  static PackedInt8 packed(const Tensor<const int8_t>& weights, const char* name) {
+  static PackedInt8 packed(const Tensor<const int8_t>& weights, const char* name,
+                           const PackedStore& store) {
     const int64_t in = weights.shape[0], out = weights.shape[1];
     if (in < 1 || out < 1) fail(name, " [", in, ", ", out, "] are empty");
-    return PackedInt8(weights.data, in, out, out, 1);
+    return PackedInt8(weights.data, in, out, out, 1, store);
   }
 
   PackedInt8 packed_;
   std::vector<float> scale_;
 };
 
-// Numbers [n, groups] of weights in groups, none of them NaN or infinite.
-inline const Float16* finite(const Setup& setup, const Constant<Float16>& spec, Shapes& shapes) {
-  constexpr uint16_t kExponent = 0x7C00;
-  const auto numbers = setup.constant(spec, shapes);
-  const int64_t out = numbers.shape[0], groups = numbers.shape[1];
-  for (int64_t i = 0; i < out * groups; ++i) {
-    if ((numbers.data[i].bits & kExponent) == kExponent) {
-      fail(spec.name, "[", i / groups, ", ", i % groups, "] is NaN or infinite");
+// Numbers [n, groups] of weights in groups.
+struct GroupNumbers {
+  Tensor<const Float16> numbers;
+  const char* name;
+
+  GroupNumbers(const Setup& setup, const Constant<Float16>& spec, Shapes& shapes)
+      : numbers(setup.constant(spec, shapes)), name(spec.name) {}
+
+  // Fails where one is NaN or infinite.
+  void check_finite() const {
+    constexpr uint16_t kExponent = 0x7C00;
+    const int64_t out = numbers.shape[0], groups = numbers.shape[1];
+    for (int64_t i = 0; i < out * groups; ++i) {
+      if ((numbers.data[i].bits & kExponent) == kExponent) {
+        fail(name, "[", i / groups, ", ", i % groups, "] is NaN or infinite");
+      }
     }
   }
-  return numbers.data;
+};
+
+// The same store; numbers are checked before weights are packed with them, and not read otherwise.
+template <typename... Numbers>
+PackedStore checked(const PackedStore& store, const Numbers&... numbers) {
+  return [store, numbers...](size_t bytes, const Fill& fill) {
+    return store(bytes, [&](std::byte* packed) {
+      (numbers.check_finite(), ...);
+      fill(packed);
+    });
+  };
 }
 
 // Outputs and groups of weights [n, groups, bytes of a group].
@@ -116,15 +136,16 @@ class Int4Matrix : public GroupedMatrix<PackedInt4> {
  public:
   Int4Matrix(const Setup& setup, const Constant<uint8_t>& weights, const Constant<Float16>& scale,
              const Constant<Float16>& minimum, Shapes& shapes)
-      : GroupedMatrix(packed(setup.constant(weights, shapes), finite(setup, scale, shapes),
-                             finite(setup, minimum, shapes)),
+      : GroupedMatrix(packed(setup.constant(weights, shapes), {setup, scale, shapes},
+                             {setup, minimum, shapes}, setup.store(weights, "4-bit")),
                       scale, shapes) {}
 
  private:
-  static PackedInt4 packed(const Tensor<const uint8_t>& weights, const Float16* scale,
-                           const Float16* minimum) {
+  static PackedInt4 packed(const Tensor<const uint8_t>& weights, const GroupNumbers& scale,
+                           const GroupNumbers& minimum, const PackedStore& store) {
     const auto [out, groups] = checked_groups(weights, kGroup / 2);
-    return PackedInt4(weights.data, scale, minimum, groups, out);
+    return PackedInt4(weights.data, scale.numbers.data, minimum.numbers.data, groups, out,
+                      checked(store, scale, minimum));
   }
 };
 
@@ -133,13 +154,15 @@ class Int8GroupMatrix : public GroupedMatrix<PackedInt8Groups> {
  public:
   Int8GroupMatrix(const Setup& setup, const Constant<uint8_t>& weights,
                   const Constant<Float16>& scale, Shapes& shapes)
-      : GroupedMatrix(packed(setup.constant(weights, shapes), finite(setup, scale, shapes)), scale,
-                      shapes) {}
+      : GroupedMatrix(packed(setup.constant(weights, shapes), {setup, scale, shapes},
+                             setup.store(weights, "8-bit groups")),
+                      scale, shapes) {}
 
  private:
-  static PackedInt8Groups packed(const Tensor<const uint8_t>& weights, const Float16* scale) {
+  static PackedInt8Groups packed(const Tensor<const uint8_t>& weights, const GroupNumbers& scale,
+                                 const PackedStore& store) {
     const auto [out, groups] = checked_groups(weights, kGroup);
-    return PackedInt8Groups(weights.data, scale, groups, out);
+    return PackedInt8Groups(weights.data, scale.numbers.data, groups, out, checked(store, scale));
   }
 };
 

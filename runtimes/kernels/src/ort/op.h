@@ -8,10 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kernels/packed_file.h"
 #include "schema/failure.h"
 #include "schema/shapes.h"
 #include "schema/tensor_spec.h"
@@ -79,7 +82,33 @@ class Setup {
     return found;
   }
 
+  // Where the packed weights of an input are kept; `kind` tells several of one input apart.
+  PackedStore store(const TensorSpec& spec, const char* kind) const {
+    std::shared_ptr<PackedFile> file = packed_file_of_thread();
+    if (file == nullptr) return in_private_memory;
+    std::string name(name_of(spec) + ' ' + kind);
+    return [file = std::move(file), name = std::move(name)](size_t bytes, const Fill& fill) {
+      return file->memory(name, bytes, fill);
+    };
+  }
+
+  // What is packed is written to a file: also what is packed by a later call otherwise.
+  bool records_packed() const {
+    const auto& file = packed_file_of_thread();
+    return file != nullptr && !file->is_mapped();
+  }
+
  private:
+  // The initializer's.
+  std::string name_of(const TensorSpec& spec) const {
+    size_t size = 0;
+    check(api_->KernelInfo_GetInputName(info_, spec.index, nullptr, &size));
+    std::string name(size, '\0');
+    check(api_->KernelInfo_GetInputName(info_, spec.index, name.data(), &size));
+    name.resize(size - 1);  // without the final zero
+    return name;
+  }
+
   const OrtApi* api_;
   const OrtKernelInfo* info_;
 };

@@ -34,5 +34,6 @@ inline void run_alone(void* context, void (*body)(void* data, size_t), size_t co
   static_cast<void>(context);
   for (size_t i = 0; i < count; ++i) body(data, i);
 }
+constexpr Threads kThisThread{run_alone, nullptr, 0};
 
 }  // namespace edgespec
