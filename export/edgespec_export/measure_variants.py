@@ -24,21 +24,51 @@ from edgespec.pair.opening.variant_quality import (
 )
 from edgespec.pair.tokenizer import load_tokenizer
 
-__all__ = ["REFERENCE", "measured"]
+__all__ = ["REFERENCE", "measured", "with_row_invariance"]
 
 REFERENCE = "fp32"  # the variant that other formats and transformers are compared with
 
 _log = logging.getLogger("edgespec")
 
 
-def measured(folder: Path, manifest: Manifest, device: Device) -> Manifest:
-    """The manifest with row invariance and distances of its variants."""
+def measured(folder: Path, manifest: Manifest, device: Device, *, chooses: bool) -> Manifest:
+    """The manifest with row invariance and distances of its variants.
+
+    Args:
+        chooses: `with_chosen_format` comes next, so that float32 is measured for row invariance
+            only where another format lacks it. `with_row_invariance` does what is left.
+    """
+    if chooses:
+        variants = manifest.target.variants.items()
+        others = [name for name, variant in variants if variant.weights_format != REFERENCE]
+        manifest = with_row_invariance(folder, manifest, device, others)
+        if not all(_is_row_invariant(manifest.target.variants[name]) for name in others):
+            manifest = with_row_invariance(folder, manifest, device)
+    else:
+        manifest = with_row_invariance(folder, manifest, device)
+    return _with_distances(folder, manifest, device)
+
+
+def with_row_invariance(
+    folder: Path, manifest: Manifest, device: Device, names: Sequence[str] | None = None
+) -> Manifest:
+    """The manifest with the row invariance of those of the target's variants that lack it.
+
+    Args:
+        names: of the variants; None for all.
+    """
+    target = manifest.target
     variants = {
-        name: _with_row_invariance(folder, manifest.target, name, variant, device)
-        for name, variant in manifest.target.variants.items()
+        name: _with_row_invariance(folder, target, name, variant, device)
+        if variant.row_invariance is None and (names is None or name in names)
+        else variant
+        for name, variant in target.variants.items()
     }
-    target = dataclasses.replace(manifest.target, variants=variants)
-    return _with_distances(folder, dataclasses.replace(manifest, target=target), device)
+    return dataclasses.replace(manifest, target=dataclasses.replace(target, variants=variants))
+
+
+def _is_row_invariant(variant: Variant) -> bool:
+    return variant.row_invariance is not None and variant.row_invariance.is_row_invariant
 
 
 def _with_row_invariance(

@@ -22,7 +22,7 @@ from edgespec_export.checkpoint.sources import Source
 from edgespec_export.default_format import with_chosen_format
 from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
 from edgespec_export.hosts import gpu, npu, web
-from edgespec_export.measure_variants import measured
+from edgespec_export.measure_variants import measured, with_row_invariance
 from edgespec_export.progress import Progress
 from edgespec_export.requested_formats import RequestedFormats
 from edgespec_export.staging import check_free, staged, stamps
@@ -76,10 +76,13 @@ def run_export(request: ExportRequest) -> Manifest:
         if request.verify:
             for source, model in zip(sources, _models(manifest), strict=True):
                 check_same(source, folder, model, manifest.languages, request.device)
+        chooses = request.formats.target is None
         if request.measure:
-            manifest = measured(folder, manifest, request.device)
-        if request.formats.target is None:
+            manifest = measured(folder, manifest, request.device, chooses=chooses)
+        if chooses:
             manifest = with_chosen_format(folder, manifest)
+        if request.measure:
+            manifest = with_row_invariance(folder, manifest, request.device)
         write_manifest(manifest, folder)
     if request.host == WEB:
         web.log_sizes(manifest)

@@ -42,6 +42,7 @@ def test_int8_is_taken_where_it_is_near_fp32(exported):
     assert list(manifest.target.variants) == ["int8"]
     assert 0 < variant.distance.kl <= MAX_KL
     assert f"target format: int8, near fp32 ({variant.distance})" in lines
+    assert not any(line.startswith("target fp32: ") for line in lines)  # needless, so not measured
     check_files(folder, manifest)
     assert not (folder / "target" / "fp32").exists()
     assert edgespec.load(folder, threads=1).generate("abc", max_new_tokens=3).token_ids
@@ -62,6 +63,7 @@ def test_fp32_is_the_default_where_int8_is_too_far(exported, monkeypatch):
     folder, manifest, lines = exported()
     assert list(manifest.target.variants) == ["fp32"]
     assert "target format: fp32, because int8 is too far (more than KL 0.0)" in lines
+    assert manifest.target.variants["fp32"].row_invariance.is_row_invariant
     check_files(folder, manifest)
     assert not (folder / "target" / "int8").exists()
     assert edgespec.load(folder, threads=1).generate("abc", max_new_tokens=3).token_ids
