@@ -37,6 +37,14 @@ SIZES = {
 }
 TOWER = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
 VISION = {**TOWER, "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 16}
+ASSISTANT = {
+    **SIZES,
+    **{"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "head_dim": 16},
+    **{"layer_types": [LOCAL, LOCAL, GLOBAL], "num_kv_shared_layers": 3},
+    **{"use_double_wide_mlp": False, "hidden_size_per_layer_input": 0},
+    **{"vocab_size_per_layer_input": 0, "final_logit_softcapping": None},
+}
+ASSISTANT_OUTER = {"backbone_hidden_size": SIZES["hidden_size"], "tie_word_embeddings": True}
 
 
 def gemma4_model(text: dict[str, Any], *, vision: bool = False) -> Any:
@@ -69,4 +77,28 @@ def write_gemma4(folder: Path, *, vision: bool = False, **changes: Any) -> Path:
     text = {**SIZES, **changes}
     gemma4_model(text, vision=vision).save_pretrained(folder)
     byte_tokenizer(text["vocab_size"]).save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def write_assistant(folder: Path, **outer: Any) -> Path:
+    """A random assistant of such a target; `outer`: keys of its config to add or change."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    config = transformers.Gemma4AssistantConfig(
+        text_config=ASSISTANT, **{**ASSISTANT_OUTER, **outer}
+    )
+    model = transformers.Gemma4AssistantForCausalLM(config)
+    with torch.no_grad():
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            if name.endswith("token_ordering"):
+                tensor.copy_(torch.randperm(len(tensor)))
+            elif name.endswith("layer_scalar"):
+                tensor.uniform_(0.6, 1.4)
+            elif name.endswith("norm.weight"):
+                tensor.normal_(1, 0.3)
+            elif tensor.ndim > 1:
+                tensor.normal_(0, 0.5 if "q_proj" in name else 0.15)
+    model.save_pretrained(folder)
+    byte_tokenizer(SIZES["vocab_size"]).save(str(folder / "tokenizer.json"))
     return folder

@@ -91,6 +91,7 @@ class Generation:
         starts: of each token in the text, see `Chunk`.
         opens_thinking: the prompt ends within thinking, so the text begins in it.
         prompt_scores: of the prompt's own tokens, when asked for.
+        dropped_messages: the oldest ones, which the model did not read, see `Pair.when_full`.
     """
 
     text: str = ""
@@ -105,6 +106,7 @@ class Generation:
     starts: list[int] = field(default_factory=list)
     opens_thinking: bool = False
     prompt_scores: TextScores | None = None
+    dropped_messages: int = 0
 
 
 class Progress(Protocol):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, cast
 
 from edgespec.artifact.languages import Languages
 from edgespec.chat.chat_writer import ChatOptions
+from edgespec.chat.long_conversation import Policy
 from edgespec.core.distribution_options import LogitEdits, Sampling
 from edgespec.core.draft import Drafter
 from edgespec.errors import UsageError, shortened
 from edgespec.grammar.grammar import Grammar
 from edgespec.pair.generation_options import GenerationOptions, completed
+from edgespec.pair.keeping.fitting_prompt import fitting
 from edgespec.pair.logprobs import check_top_logprobs
 from edgespec.pair.prompt import Prompt, PromptEncoder, PromptInput
 from edgespec.pair.translation import Translation
@@ -69,6 +72,9 @@ class RequestReader:
         tool_use: how the target uses tools.
         last_tokens: token ids that end its texts.
         languages: that the target is told; None if it has no choice of them.
+
+    Attributes:
+        when_full: what becomes of conversations that the cache cannot hold.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class RequestReader:
         self._encoder = encoder
         self._tool_use = tool_use
         self._last_tokens = last_tokens
+        self.when_full: Policy = "stop"
 
     def __call__(
         self, prompt: PromptInput, options: GenerationOptions, most: int | None = None
@@ -154,7 +161,11 @@ class RequestReader:
             given["continue_final_message"],
             given["add_generation_prompt"],
         )
-        encoded = self._encoder(prompt, given["chat"], tools, written, most)
+        encode = partial(self._encoder, chat=given["chat"], tools=tools, options=written)
+        if self.when_full != "stop" and most is not None:
+            encoded = fitting(prompt, encode, self._encoder.text_alone, most, self.when_full)
+        else:
+            encoded = encode(prompt, most=most)
         return self._translation(given).prompt(encoded, prompt)
 
     def _translation(self, given: dict[str, Any]) -> Translation:

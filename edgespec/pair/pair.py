@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
+from edgespec.chat.long_conversation import Policy, checked_policy
 from edgespec.costs.cost_model import Costs
 from edgespec.errors import UsageError
 from edgespec.pair.generation import Generation, Stream
@@ -15,6 +16,7 @@ from edgespec.pair.generation_options import (
     GenerationOptions,
     with_options,
 )
+from edgespec.pair.keeping.prefixes import KeepsPrefixes
 from edgespec.pair.parts import OfParts, PairParts
 from edgespec.pair.prompt import PromptInput
 from edgespec.pair.scoring.text_scores import TextScores
@@ -38,7 +40,7 @@ __all__ = ["Pair"]
 MANY = 8  # texts at once
 
 
-class Pair(OfParts):
+class Pair(OfParts, KeepsPrefixes):
     """A target, perhaps a draft, and their tokenizer; `edgespec.load` makes it.
 
     It makes one text at a time: another stream, of this thread or another, gets a UsageError while
@@ -73,6 +75,16 @@ class Pair(OfParts):
     def reasoning(self) -> ReasoningFormat | None:
         """How the target marks its thinking; None if it is not known to think."""
         return self._engine.reasoning
+
+    @property
+    def when_full(self) -> Policy:
+        """What becomes of messages that the cache cannot hold: "stop" refuses them, "drop" leaves
+        the oldest turns out; a function is given those messages, and makes others of them."""
+        return self._engine.read.when_full
+
+    @when_full.setter
+    def when_full(self, policy: Policy) -> None:
+        self._engine.read.when_full = checked_policy(policy)
 
     @property
     def text_engine(self) -> TextEngine:

@@ -39,12 +39,14 @@ class Prompt:
             as if it had just generated them. None if the prompt is no conversation.
         starts: where the tokens of a plain text begin in it, in characters; None for others.
         is_continued: the generated text continues the prompt's own, and is not an answer to it.
+        dropped: messages of a conversation that were left out, since the cache cannot hold them.
     """
 
     tokens: list[int]
     assistant_spans: list[range] | None = None
     starts: list[int] | None = None
     is_continued: bool = False
+    dropped: int = 0
 
 
 PromptInput = str | Sequence[int] | Sequence[Message] | Prompt

@@ -30,8 +30,9 @@ from edgespec.pair.generation import (
 )
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.generation_request import GenerationRequest, RequestReader
+from edgespec.pair.keeping.kept_file import KeptFile
 from edgespec.pair.parts import OneAtATime, PairParts
-from edgespec.pair.prompt import PromptEncoder, PromptInput
+from edgespec.pair.prompt import Prompt, PromptEncoder, PromptInput
 from edgespec.pair.round_clock import CostClock
 from edgespec.pair.scoring.prompt_scoring import prompt_scoring
 from edgespec.pair.thinking_limit import ThinkingLimit
@@ -67,6 +68,7 @@ class TextEngine:
         target: the model that verifies.
         drive: turns a text's loop into its rounds.
         occupied: is entered while the caches hold a text that is being made.
+        prefix_tokens: of the kept prompt that texts may begin with.
     """
 
     def __init__(self, parts: PairParts, drafting: Drafting) -> None:
@@ -87,6 +89,8 @@ class TextEngine:
         )
         self._spellings = Spellings()
         self.occupied = parts.occupied
+        self.prefix_tokens: Sequence[int] = ()
+        self._prefix: Callable[[], None] | None = None  # ends the use of a kept prompt
 
     def slot(
         self,
@@ -153,6 +157,7 @@ class TextEngine:
                 settings=self._settings(choice),
                 opens_thinking=self._opens_thinking(tokens),
                 prompt_scores=scores,
+                dropped_messages=request.prompt.dropped,
             ),
             max_new_tokens=request.max_new_tokens,
             model_seconds=lambda: (self.target.seconds, drafter.seconds if drafter else 0.0),
@@ -166,7 +171,7 @@ class TextEngine:
     ) -> tuple[Drafter | None, Callable[..., Loop]]:
         """The drafter of a text, and what makes its loop: plain decoding, or speculation."""
         process = SamplingProcessor(request.sampling)
-        assistant_spans = request.prompt.assistant_spans if self.drafting.exact else None
+        assistant_spans = self.assistant_spans(request.prompt, self._prefix is not None)
         edit = self.edit(request)
         drafter, gamma = self.drafting.drafter(
             choice,
@@ -182,6 +187,29 @@ class TextEngine:
             edit=edit if matcher is None else only_legal(matcher, edit),
             start=request.translation.start,
         )
+
+    def assistant_spans(self, prompt: Prompt, has_prefix: bool) -> Sequence[range] | None:
+        """Positions of a prompt that are computed as those of earlier answers, as of
+        `Model.prefill`; None if it is computed whole, whatever the caches hold.
+
+        Args:
+            has_prefix: the caches may begin with a kept prompt.
+        """
+        if prompt.assistant_spans is None:
+            return () if has_prefix else None
+        return prompt.assistant_spans if self.drafting.exact else None
+
+    def use_prefix(self, prefix: KeptFile) -> None:
+        """Lets texts begin with a kept prompt, instead of the one before."""
+        forget = prefix.use(self.parts)
+        self.forget_prefix()
+        self._prefix, self.prefix_tokens = forget, prefix.tokens
+
+    def forget_prefix(self) -> None:
+        """Ends the use of a kept prompt."""
+        if self._prefix is not None:
+            self._prefix()
+        self._prefix, self.prefix_tokens = None, ()
 
     def growing_text(self, request: GenerationRequest) -> GrowingText:
         """A text that goes on from its prompt's, or stands alone: an answer, a translation, what a

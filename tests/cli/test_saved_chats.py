@@ -14,7 +14,14 @@ from edgespec.cli.commands.chat_command import chat
 from edgespec.cli.terminal.answer_view import Shown
 from edgespec.cli.terminal.chat_setting import ChatSettings
 from edgespec.cli.terminal.conversation import Conversation
-from edgespec.cli.terminal.saved_chat import chat_file, chat_names, open_chat, save_chat
+from edgespec.cli.terminal.saved_chat import (
+    CACHE,
+    chat_file,
+    chat_names,
+    open_chat,
+    save_chat,
+    use_kept_cache,
+)
 from edgespec.errors import EdgespecError, UsageError
 from full_disk import full_after
 
@@ -71,6 +78,26 @@ def test_so_it_is_without_a_seed(pair, tmp_path):
     opened = Conversation(pair, None, {"greedy": False})
     open_chat(opened, tmp_path / "chat.json")
     assert say(opened, "three") == say(kept, "three")
+
+
+def test_a_chat_with_its_cache_goes_on_and_reads_nothing_again(pair, chat_folder, tmp_path):
+    undisturbed = begun(pair)
+    following = [say(undisturbed, "three"), say(undisturbed, "four")]
+    save_chat(begun(pair), tmp_path / "chat.json", keeps_cache=True)
+    for damage in (bytes, None):  # an emptied cache is passed over
+        other = edgespec.load(chat_folder, threads=1)
+        opened = Conversation(other, None, {"greedy": False})
+        open_chat(opened, tmp_path / "chat.json")
+        assert use_kept_cache(other, tmp_path / "chat.json") == "need not read them again"
+        assert [say(opened, "three"), say(opened, "four")] == following
+        if damage is not None:
+            (tmp_path / f"chat.json{CACHE}").write_bytes(damage())
+            says = use_kept_cache(other, tmp_path / "chat.json")
+            assert "is damaged" in says
+            assert "\n" not in says
+            save_chat(begun(pair), tmp_path / "chat.json", keeps_cache=True)
+    save_chat(begun(pair), tmp_path / "chat.json")
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["chat.json"]
 
 
 def test_answers_of_a_pipe_go_on_from_a_saved_chat(pair, chat_folder):

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import edgespec
-from checkpoints import byte_tokenizer
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -21,42 +20,24 @@ from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.families.drafts.gemma4.assistant import NEVER, Gemma4Assistant
 from edgespec_runtimes.ort.reading.ort_assistant import OrtAssistant
-from gemma4_checkpoints import GLOBAL, LOCAL, SIZES, gemma4_model, write_gemma4
+from gemma4_checkpoints import (
+    ASSISTANT,
+    ASSISTANT_OUTER,
+    GLOBAL,
+    LOCAL,
+    SIZES,
+    gemma4_model,
+    write_assistant,
+    write_gemma4,
+)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-DRAFT = {
-    **SIZES,
-    **{"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "head_dim": 16},
-    **{"layer_types": [LOCAL, LOCAL, GLOBAL], "num_kv_shared_layers": 3},
-    **{"use_double_wide_mlp": False, "hidden_size_per_layer_input": 0},
-    **{"vocab_size_per_layer_input": 0, "final_logit_softcapping": None},
-}
-OUTER = {"backbone_hidden_size": SIZES["hidden_size"], "tie_word_embeddings": True}
 ORDERED = {
     **{"use_ordered_embeddings": True, "num_centroids": 34, "centroid_intermediate_top_k": 5}
 }
 TEXT = [int(token) for token in np.random.default_rng(3).integers(3, 272, size=24)]
-
-
-def write_assistant(folder, **outer):
-    torch.manual_seed(1)
-    config = transformers.Gemma4AssistantConfig(text_config=DRAFT, **{**OUTER, **outer})
-    model = transformers.Gemma4AssistantForCausalLM(config)
-    with torch.no_grad():
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-            if name.endswith("token_ordering"):
-                tensor.copy_(torch.randperm(len(tensor)))
-            elif name.endswith("layer_scalar"):
-                tensor.uniform_(0.6, 1.4)
-            elif name.endswith("norm.weight"):
-                tensor.normal_(1, 0.3)
-            elif tensor.ndim > 1:
-                tensor.normal_(0, 0.5 if "q_proj" in name else 0.15)
-    model.save_pretrained(folder)
-    byte_tokenizer(SIZES["vocab_size"]).save(str(folder / "tokenizer.json"))
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +187,12 @@ def test_a_target_of_another_family_is_refused(drafts, tmp_path):
 
 
 def test_a_number_of_groups_that_does_not_divide_the_tokens_is_refused():
-    values = {"model_type": "gemma4_assistant", "text_config": DRAFT, **OUTER, **ORDERED}
+    values = {
+        "model_type": "gemma4_assistant",
+        "text_config": ASSISTANT,
+        **ASSISTANT_OUTER,
+        **ORDERED,
+    }
     values |= {"num_centroids": 5, "target": {"positions": 128, "layers": {LOCAL: 1, GLOBAL: 2}}}
     with pytest.raises(EdgespecError, match="272 tokens in 5 groups"):
         family_of(values, "model")

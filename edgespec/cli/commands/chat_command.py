@@ -8,7 +8,7 @@ import click
 
 from edgespec.artifact.text_file import standard_input_lines
 from edgespec.cli.options import GENERATION, PAIR, SHOWN, SYSTEM, TEMPLATE, check_shown, drafting
-from edgespec.cli.parameters.loading_options import LOADING, Loading
+from edgespec.cli.parameters.loading_options import LOADING, WHEN_FULL, Loading
 from edgespec.cli.parameters.model_defaults import check_greedy
 from edgespec.cli.progress_lines import say, say_missing_kernels
 from edgespec.errors import UsageError
@@ -27,6 +27,7 @@ __all__ = ["chat"]
 @GENERATION
 @SHOWN
 @LOADING
+@WHEN_FULL
 @click.pass_context
 def chat(
     context: click.Context,
@@ -60,7 +61,7 @@ def chat(
     from edgespec.cli.terminal.chat_setting import ChatSettings
     from edgespec.cli.terminal.conversation import Conversation
     from edgespec.cli.terminal.message_input import joined_blocks
-    from edgespec.cli.terminal.saved_chat import chat_file, open_chat
+    from edgespec.cli.terminal.saved_chat import chat_file, reopen_chat
 
     options["draft"] = drafting(draft, no_draft)
     check_greedy(options)
@@ -80,7 +81,7 @@ def chat(
             session.load(chat_file(saved))
         session.run()
         return
-    if saved is not None and (differs := open_chat(conversation, chat_file(saved))):
+    if saved is not None and (differs := reopen_chat(conversation, chat_file(saved))):
         say(differs)
     for message in joined_blocks(standard_input_lines() if sys.stdin is not None else ()):
         if text := message.strip():

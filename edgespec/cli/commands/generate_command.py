@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,7 +25,11 @@ from edgespec.cli.options import (
 from edgespec.cli.parameters.grammar_options import GRAMMAR, grammar_option
 from edgespec.cli.parameters.loading_options import LOADING, Loading
 from edgespec.cli.parameters.model_defaults import check_greedy, generation_options
+from edgespec.cli.parameters.prompt_cache import with_prompt_cache
 from edgespec.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgespec.pair.prompt import PromptInput
 
 __all__ = ["generate"]
 
@@ -47,6 +52,11 @@ __all__ = ["generate"]
     default=0,
     help="With --logprobs: also those of so many of the most probable tokens.",
 )
+@click.option(
+    "--prompt-cache",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the prompt's cache in this file, or begin with what it keeps; the text is the same.",
+)
 @GRAMMAR
 @LANGUAGES
 @LOADING
@@ -64,6 +74,7 @@ def generate(
     json_schema: Path | None,
     regex: str | None,
     lark: Path | None,
+    prompt_cache: Path | None,
     loading: Loading,
     **options: object,
 ) -> None:
@@ -93,15 +104,17 @@ def generate(
     check_text(text, "the prompt")
     arguments = generation_options(loading.manifest, options)
     pair = loading.pair(plainly=no_draft)
+    given: PromptInput = text
     if system is None and answer_start is None:
         arguments["chat"] = in_chat_format(chat, pair.manifest)
-        stream = pair.stream(text, **arguments)
     else:
-        messages = [*system_messages(system), user_message(text)]
+        given = messages = [*system_messages(system), user_message(text)]
         if answer_start is not None:
             messages.append({"role": "assistant", "content": answer_start})
             arguments["continue_final_message"] = True
-        stream = pair.stream(messages, **arguments)
+    if prompt_cache is not None:
+        given = with_prompt_cache(pair, given, arguments, prompt_cache)
+    stream = pair.stream(given, **arguments)
     show_generation(stream, show_draft=show_draft, stats=stats, as_json=as_json)
 
 

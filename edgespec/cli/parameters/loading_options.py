@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -14,10 +14,11 @@ from edgespec.cli.options import THREADS, Command, together
 
 if TYPE_CHECKING:
     from edgespec.artifact.manifest import Manifest
+    from edgespec.chat.long_conversation import Policy
     from edgespec.pair.opening.loading import LoadOptions
     from edgespec.pair.pair import Pair
 
-__all__ = ["LOADING", "LOADINGS", "PROVIDERS", "VARIANTS", "Loading"]
+__all__ = ["LOADING", "LOADINGS", "PROVIDERS", "VARIANTS", "WHEN_FULL", "Loading"]
 
 
 def VARIANTS(command: Command) -> Command:  # noqa: N802
@@ -46,10 +47,12 @@ def PROVIDERS(command: Command) -> Command:  # noqa: N802
 
 @dataclass(frozen=True)
 class Loading:
-    """A pair that a command was given by name or path, and the options of `edgespec.load`."""
+    """A pair that a command was given by name or path, the options of `edgespec.load`, and what
+    becomes of conversations that outgrow its cache (`Pair.when_full`)."""
 
     name: str
     options: LoadOptions
+    when_full: Policy = "stop"
 
     @cached_property
     def folder(self) -> Path:
@@ -75,7 +78,9 @@ class Loading:
         """The pair, loaded with `to_decode`."""
         from edgespec.pair.opening.loading import load
 
-        return load(self.folder, **self.to_decode(plainly))
+        pair = load(self.folder, **self.to_decode(plainly))
+        pair.when_full = self.when_full
+        return pair
 
 
 def LOADING(command: Command) -> Command:  # noqa: N802
@@ -99,6 +104,28 @@ def LOADINGS(command: Command) -> Command:  # noqa: N802
         return command(loadings=[Loading(pair, for_load) for pair in pairs], **options)
 
     return _loading_options(with_loadings)
+
+
+def WHEN_FULL(command: Command) -> Command:  # noqa: N802
+    """What becomes of conversations that outgrow the cache; stands after `LOADING` or `LOADINGS`,
+    whose pairs it is for."""
+
+    @wraps(command)
+    def with_policy(when_full: Policy, **options: Any) -> object:
+        if "loading" in options:
+            options["loading"] = replace(options["loading"], when_full=when_full)
+        else:
+            named = options["loadings"]
+            options["loadings"] = [replace(loading, when_full=when_full) for loading in named]
+        return command(**options)
+
+    return click.option(
+        "--when-full",
+        type=click.Choice(["stop", "drop"]),
+        default="stop",
+        show_default=True,
+        help="A conversation that outgrows the cache: refuse it, or leave its oldest turns out.",
+    )(with_policy)
 
 
 def _load_options(options: dict[str, object]) -> LoadOptions:

@@ -15,6 +15,7 @@ from edgespec.errors import UsageError, shortened
 __all__ = ["COMMANDS", "Commanded", "completions", "run_command"]
 
 REPLACE = "--replace"
+WITH_CACHE = "--cache"
 
 
 class Commanded(Protocol):
@@ -112,15 +113,17 @@ def _set(session: Commanded, rest: str) -> None:
 
 def _save(session: Commanded, rest: str) -> None:
     words = rest.split()
-    replaces = words[-1:] == [REPLACE]
-    name = " ".join(words[:-1] if replaces else words)
+    asked = set()
+    while words and words[-1] in (REPLACE, WITH_CACHE):
+        asked.add(words.pop())
+    name, replaces = " ".join(words), REPLACE in asked
     if not name and session.file is None:
         raise UsageError("give the chat a name: /save NAME")
     file = chat_file(name) if name else session.file
     assert file is not None
     if file.exists() and file != session.file and not replaces:
         raise UsageError(f"{file} is there already; to replace it: /save {name} {REPLACE}")
-    save_chat(session.conversation, file)
+    save_chat(session.conversation, file, keeps_cache=WITH_CACHE in asked)
     session.file = file
     session.say(f"saved as {file}; to go on with it: /load {name or file}")
 
@@ -162,7 +165,7 @@ COMMANDS = {
     "/help": ChatCommand("", "these lines", _help),
     "/system": ChatCommand("TEXT", "the system prompt; default: the chat format's own", _system),
     "/set": ChatCommand("NAME VALUE", "a setting of the answers; alone: all of them", _set),
-    "/save": ChatCommand("NAME", "keep this chat in a file", _save),
+    "/save": ChatCommand("NAME", "keep this chat in a file; --cache: and what was read", _save),
     "/load": ChatCommand("NAME", "go on with a chat that was saved", _load),
     "/regenerate": ChatCommand("", "make the last answer again, with another seed", _regenerate),
     "/undo": ChatCommand("", "take the last message and its answer back", _undo),

@@ -19,7 +19,7 @@ from edgespec.cli.terminal.conversation import Conversation
 from edgespec.cli.terminal.message_input import input_of
 from edgespec.cli.terminal.model_name import model_name
 from edgespec.cli.terminal.quiet_terminal import Interruption, interruptible, typed_meanwhile
-from edgespec.cli.terminal.saved_chat import open_chat
+from edgespec.cli.terminal.saved_chat import open_chat, use_kept_cache
 from edgespec.cli.terminal.thinking import BEGINS
 from edgespec.errors import EdgespecError, UsageError
 
@@ -96,14 +96,15 @@ class ChatSession:
     def load(self, file: Path) -> None:
         """Goes on with a saved conversation. Raises EdgespecError."""
         differs = open_chat(self.conversation, file)
+        reads = use_kept_cache(self.conversation.pair, file)
         self.file = file
         turns = len(self.conversation.messages) // 2
         for message in self.conversation.messages[-2:]:
             mark = "> " if message["role"] == "user" else ""
             click.echo(f"{mark}{message['content']}")
         self.say(
-            f"opened {file}: {turns} {'answer' if turns == 1 else 'answers'}; the next one reads "
-            "them again, and goes on exactly as if the chat had stayed open"
+            f"opened {file}: {turns} {'answer' if turns == 1 else 'answers'}; the next one "
+            f"{reads}, and goes on exactly as if the chat had stayed open"
         )
         if differs:
             self.say(differs)
@@ -182,6 +183,11 @@ class ChatSession:
             self.say(f"(ended at {tokens} tokens; more: /set max_new_tokens {2 * tokens})")
         elif result.finish_reason == "capacity":
             self.say("(the cache is full: /clear begins a new chat)")
+        if result.dropped_messages:
+            self.say(
+                f"(the oldest {result.dropped_messages} messages no longer fit the cache and were "
+                "not read; /save keeps them)"
+            )
         if self._shown.stats:
             self.show_stats()
 

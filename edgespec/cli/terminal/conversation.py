@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from edgespec.pair.generation import Stream
     from edgespec.pair.generation_options import GenerationOptions
     from edgespec.pair.pair import Pair
+    from edgespec.pair.prompt import Prompt
 
 __all__ = ["Conversation"]
 
@@ -105,6 +106,12 @@ class Conversation:
         kwargs = self.options.get("chat_template_kwargs") or {}
         write = self.pair.text_engine.encoder.chat
         return str(write(self._with(text), [], ChatOptions(kwargs)).text)
+
+    def prompt(self) -> Prompt:
+        """What the model has read and said so far, as token ids."""
+        engine = self.pair.text_engine
+        messages = [*system_messages(self.system), *self.messages]
+        return engine.read.prompt(messages, self.options, engine.longest_prompt)
 
     def _with(self, text: str) -> list[Message]:
         return [*system_messages(self.system), *self.messages, user_message(text)]

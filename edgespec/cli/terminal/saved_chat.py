@@ -19,10 +19,19 @@ from edgespec.errors import EdgespecError, UsageError, shortened
 if TYPE_CHECKING:
     from edgespec.pair.pair import Pair
 
-__all__ = ["SavedChat", "chat_file", "chat_names", "open_chat", "save_chat"]
+__all__ = [
+    "SavedChat",
+    "chat_file",
+    "chat_names",
+    "open_chat",
+    "reopen_chat",
+    "save_chat",
+    "use_kept_cache",
+]
 
 VERSION = 1
 LONGEST_NAME = 100  # characters
+CACHE = ".edgespec-cache"  # after the name of a chat's file
 PRIVATE = 0o700  # of a folder that is made
 NUMBERED = "logit_bias"  # an option whose names are token ids, which JSON makes texts
 
@@ -80,8 +89,16 @@ def _folder() -> Path:
     return kept_home() / "chats"
 
 
-def save_chat(conversation: Conversation, file: Path) -> None:
-    """Writes the file whole or not at all. Raises OSError."""
+def save_chat(conversation: Conversation, file: Path, keeps_cache: bool = False) -> None:
+    """Writes the file whole or not at all.
+
+    Args:
+        keeps_cache: keep the caches in a file beside it, too. Else there is none afterwards.
+
+    Raises:
+        OSError: it cannot be written.
+        EdgespecError: the caches cannot be kept.
+    """
     manifest = conversation.pair.manifest
     options = {**conversation.options, "seed": conversation.given["seed"]}
     saved = SavedChat(
@@ -96,6 +113,33 @@ def save_chat(conversation: Conversation, file: Path) -> None:
     )
     file.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
     write_json(dataclasses.asdict(saved), file)
+    _cache_file(file).unlink(missing_ok=True)  # it may be of another chat
+    if keeps_cache and conversation.messages:
+        conversation.pair.save_prefix(conversation.prompt(), _cache_file(file))
+
+
+def reopen_chat(conversation: Conversation, file: Path) -> str | None:
+    """`open_chat` with the caches that were kept beside it."""
+    differs = open_chat(conversation, file)
+    use_kept_cache(conversation.pair, file)
+    return differs
+
+
+def use_kept_cache(pair: Pair, file: Path) -> str:
+    """Lets the next answer begin with the caches that were kept beside a chat, if they were, and
+    says what it reads again."""
+    again = "reads them again"
+    if not _cache_file(file).exists():
+        return again
+    try:
+        pair.use_prefix(_cache_file(file))
+    except EdgespecError as error:
+        return f"{again} ({error})"
+    return "need not read them again"
+
+
+def _cache_file(file: Path) -> Path:
+    return file.with_name(f"{file.name}{CACHE}")
 
 
 def open_chat(conversation: Conversation, file: Path) -> str | None:

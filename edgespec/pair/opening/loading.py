@@ -54,6 +54,7 @@ class LoadOptions(TypedDict, total=False):
     remember: str | Path | None
     corpus: Sequence[str | Path]
     wait: bool
+    prefix: str | Path | None
 
 
 def load(
@@ -69,6 +70,7 @@ def load(
     remember: str | Path | None = None,
     corpus: Sequence[str | Path] = (),
     wait: bool = False,
+    prefix: str | Path | None = None,
 ) -> Pair:
     """Opens the pair that `edgespec export` wrote to `folder`.
 
@@ -84,12 +86,12 @@ def load(
         remember: a folder that keeps the newest 65 536 tokens of outputs, for later drafts.
         corpus: text files that are looked up for drafts, of at most 1 000 000 tokens.
         wait: a thread waits while another makes a text, instead of getting a UsageError.
+        prefix: a file of `Pair.save_prefix`, which texts begin with where they can.
 
     Raises:
         EdgespecError: the folder is not a pair, is damaged, or cannot be run here.
     """
-    folder = Path(folder)
-    manifest, tokenizer = read_manifest(folder), load_tokenizer(folder)
+    manifest, tokenizer = read_manifest(folder := Path(folder)), load_tokenizer(folder)
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
     invariance_of = known_invariance if allow_inexact else invariance_here
@@ -114,7 +116,7 @@ def load(
         template=read_chat_template(folder, manifest.files),
         occupied=OneAtATime(waits=wait),
     )
-    return _pair(folder, parts)
+    return _pair(folder, parts, prefix)
 
 
 def _mark_used(folder: Path, parts: PairParts) -> None:
@@ -138,12 +140,15 @@ def _shares_calls(
     return target.shares_calls and measured and variant.run_by_kernels
 
 
-def _pair(folder: Path, parts: PairParts) -> Pair:
+def _pair(folder: Path, parts: PairParts, prefix: str | Path | None) -> Pair:
     """The pair of these parts: speech models need their speech formats."""
     _mark_used(folder, parts)
     drafting = parts.drafting()
     if not parts.manifest.target.is_speech:
-        return Pair(parts, drafting)
+        pair = Pair(parts, drafting)
+        if prefix is not None:
+            pair.use_prefix(prefix)
+        return pair
     from edgespec.pair.speech_engine import SpeechEngine
 
     draft = None if parts.manifest.draft is None else read_speech_format(folder / "draft")

@@ -8,7 +8,7 @@ numbers only.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,10 +26,11 @@ from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
 from edgespec_runtimes.ort.cached_sequence import Layout
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.graph_run import GraphRun, LogitsRun, TopTokensRun
+from edgespec_runtimes.ort.keeping.kept_sequence import Array, KeptPrefixes, KeptSequence
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
 from edgespec_runtimes.ort.ort_sequence import OrtSequence
-from edgespec_runtimes.ort.recurrent_states import Step
+from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
 __all__ = ["OrtBatch", "SharedRows"]
@@ -56,6 +57,7 @@ class OrtBatch:
         features: float32 [positions, F], what a target returns at each index of its cache for an
             EAGLE head; None if its graph returns none.
         returns_top_tokens, scores_candidates: see `edgespec.core.model`.
+        prefixes: beginnings of texts that were kept; the model's own.
 
     Raises:
         UsageError: there is no memory for their caches.
@@ -81,6 +83,8 @@ class OrtBatch:
             positions = count * capacity + graph_io.SPARE_POSITIONS
             self._decoder = OrtDecoder(graph, exported, variant, positions, ROWS, count)
             self.features = _feature_memory(graph, positions)
+            width = 0 if self.features is None else self.features.shape[1]
+            self.prefixes = KeptPrefixes(self._decoder.cache, width, self._decoder.states[:1])
             self._cross = {
                 name: lazy_zeros((1, heads, positions, size), np.float32)
                 for name, heads, size in (encoder.cross_shapes() if encoder else ())
@@ -107,7 +111,7 @@ class OrtBatch:
         if same is None:
             values = self._run_encoder(source)
             for name, memory in self._cross.items():
-                memory[:, :, start:end] = values[name].numpy()
+                memory[:, :, start:end] = values[name]
         else:
             for memory in self._cross.values():
                 memory[:, :, start:end] = memory[:, :, same : same + len(source)]
@@ -115,11 +119,16 @@ class OrtBatch:
         self.seconds += time.perf_counter() - began
         return len(source)
 
-    def _run_encoder(self, source: Sequence[int]) -> dict[str, ort.OrtValue]:
+    def _run_encoder(self, source: Sequence[int]) -> Mapping[str, Array]:
+        """What the encoder returns of a source, which may have been kept."""
         assert self._encoder is not None
+        kept = self.prefixes.source(source)
+        if kept is not None:
+            return kept
         tokens = ort.OrtValue.ortvalue_from_numpy(np.array(source, np.int64))
         with as_edgespec_errors():
-            return self._encoder.encode({graph_io.TOKENS: tokens})
+            values = self._encoder.encode({graph_io.TOKENS: tokens})
+        return {name: value.numpy() for name, value in values.items()}
 
     def copy_positions(self, source: int, destination: int, count: int) -> None:
         """Copies what indices of the cache hold over what others hold."""
@@ -127,6 +136,12 @@ class OrtBatch:
         if self.features is not None:
             copied = self.features[source : source + count].copy()  # they may overlap
             self.features[destination : destination + count] = copied
+
+    def restore(
+        self, kept: KeptSequence, states: RecurrentStates | None, start: int, count: int
+    ) -> None:
+        """Copies what was kept of `count` positions into the cache, from index `start` on."""
+        kept.copy_to(self._decoder.cache, self.features, states, start, count)
 
     def compute(self, requests: Sequence[SharedRequest]) -> list[Answer]:
         """Computes what sequences request, in as few calls as possible; at most one request of each

@@ -19,11 +19,16 @@ from edgespec.artifact.manifest import Exported, Variant
 from edgespec.core.model import Candidate, TopTokens
 from edgespec.device.device import CPU, HERE, Device
 from edgespec.device.kernels import kernels_for
-from edgespec.errors import EdgespecError
-from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
+from edgespec_runtimes.ort.cache_memory import memory_errors
 from edgespec_runtimes.ort.cached_sequence import CachedSequence
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.graph_run import GraphRun, LogitsRun
+from edgespec_runtimes.ort.keeping.kept_sequence import (
+    Array,
+    KeptPrefixes,
+    arrays_of_sequence,
+    arrays_of_source,
+)
 from edgespec_runtimes.ort.ort_batch import OrtBatch
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
@@ -33,6 +38,7 @@ from edgespec_runtimes.ort.prefill import (
     plan_prefill,
     reusable_length,
 )
+from edgespec_runtimes.ort.reading.feature_memory import feature_memory
 from edgespec_runtimes.ort.recurrent_states import Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
 from edgespec_runtimes.ort.static_decoder import StaticDecoder
@@ -74,6 +80,7 @@ class OrtModel(CachedSequence):
         encoder_states: float32 [source length, F], what a target's encoder returned of the latest
             source for a draft that reads it; None if its graph returns none.
         graph: the decoder's.
+        prefixes: beginnings of texts that were kept, which prompts may begin with.
         shares_calls: several sequences can share calls of this model (`make_batch`).
     """
 
@@ -98,6 +105,7 @@ class OrtModel(CachedSequence):
         self._max_rows = max_rows
         self._start_token = exported.start_token
         self._cross: dict[str, ort.OrtValue] = {}
+        self._source: Sequence[int] = ()  # that they are of
         self.encoder_states: ort.OrtValue | None = None
         graphs = exported.variants[variant].graphs
         static = exported.variants[variant].static
@@ -126,7 +134,10 @@ class OrtModel(CachedSequence):
             and not exported.is_speech  # its source is a sound, not a prompt
             and _shares_calls(self.graph, self._encoder is not None)
         )
-        self.features = self._feature_memory(exported, graphs)
+        file = graphs[graph_io.DECODER]
+        self.features = feature_memory(exported, self.graph, file, self.capacity)
+        width = 0 if self.features is None else exported.features
+        self.prefixes = KeptPrefixes(self._decoder.cache, width, self._decoder.states)
 
     def _opened_decoder(self, folder: Path, variant: Variant) -> OrtDecoder:
         """The decoder with its cache."""
@@ -140,23 +151,6 @@ class OrtModel(CachedSequence):
                 padded = graph_io.MAX_ROWS
             positions = self.capacity + padded - 1 + graph_io.SPARE_POSITIONS
             return OrtDecoder(self.graph, self._exported, self._variant, positions)
-
-    def _feature_memory(
-        self, exported: Exported, graphs: Mapping[str, str]
-    ) -> npt.NDArray[np.float32] | None:
-        """Memory for what a target returns for an EAGLE head; None for other models."""
-        if exported.is_eagle_head or exported.is_encoder_decoder:
-            return None
-        width = self.graph.state_widths.get(graph_io.FEATURES, 0)
-        if width != exported.features:
-            raise EdgespecError(
-                f"{graphs[graph_io.DECODER]} returns {width} features of each position and the "
-                f"manifest says {exported.features}; export the pair again"
-            )
-        if not width:
-            return None
-        with memory_errors(self.capacity):
-            return lazy_zeros((self.capacity, width), np.float32)
 
     @property
     def cache(self) -> Mapping[Buffer, npt.NDArray[np.generic]]:
@@ -179,7 +173,7 @@ class OrtModel(CachedSequence):
         Raises:
             UsageError: there is no memory for their caches.
         """
-        return OrtBatch(
+        batch = OrtBatch(
             self.graph,
             self._encoder,
             self._exported,
@@ -188,6 +182,8 @@ class OrtModel(CachedSequence):
             capacity,
             self.scores_candidates,
         )
+        batch.prefixes = self.prefixes
+        return batch
 
     # --- prompts ---
 
@@ -201,9 +197,7 @@ class OrtModel(CachedSequence):
             and not self._exported.is_speech
         ):
             self.rewind(0)
-            inputs = self._encoder_inputs(prompt)
-            with self._computing():
-                self._cross = self._encoder.encode(inputs)
+            self._cross, self._source = self._encoded(self._encoder, prompt), prompt
             self.encoder_states = self._cross.pop(graph_io.FEATURES, None)
             return self._start_token
         known = prompt[:-1]
@@ -212,12 +206,54 @@ class OrtModel(CachedSequence):
         )
         keys = self._position_keys(known)
         wanted = [CachedPosition(*how) for how in zip(keys, plan, strict=True)]
-        self.rewind(0 if assistant_spans is None else reusable_length(self._cached, wanted))
+        own = 0 if assistant_spans is None else reusable_length(self._cached, wanted)
+        self.rewind(own)
+        if assistant_spans is not None:
+            self._restore(wanted)
         while self.length < len(known):
             end = call_end(self.length, plan, self._max_rows or 1)
             self._logits(known[self.length : end], prefill=True)
             self._cached += wanted[self.length : end]
         return prompt[-1]
+
+    def _restore(self, wanted: Sequence[CachedPosition]) -> None:
+        """Copies a beginning that was kept into the cache, where more of it is wanted than the
+        cache has."""
+        found = self.prefixes.best(wanted, self.length)
+        if found is None:
+            return
+        kept, count = found
+        self.rewind(0)
+        (states,) = self._decoder.states or (None,)
+        kept.copy_to(self._decoder.cache, self.features, states, 0, count)
+        self._cached += wanted[:count]
+        self._copied(count)
+
+    def _copied(self, length: int) -> None:
+        """Records that so many positions were not computed here; most models need not know."""
+
+    def kept_arrays(self) -> dict[str, Array]:
+        """What the cache holds of its sequence, or the encoder returned of its source, by the names
+        of `keeping.kept_sequence`; nothing where the cache cannot be kept."""
+        if self.graph.memory is not None:
+            return {}
+        if self._encoder is not None:
+            values = {name: value.numpy() for name, value in self._cross.items()}
+            if self.encoder_states is not None:
+                values[graph_io.FEATURES] = self.encoder_states.numpy()
+            return arrays_of_source(self._source, values)
+        positions = self._cached[: self.valid_length]
+        (states,) = self._decoder.states or (None,)
+        return arrays_of_sequence(positions, self._decoder.cache, self.features, states)
+
+    def _encoded(self, encoder: OrtEncoder, prompt: Sequence[int]) -> dict[str, ort.OrtValue]:
+        """What the encoder returns of a source, which may have been kept."""
+        kept = self.prefixes.source(prompt)
+        if kept is not None:
+            return {n: ort.OrtValue.ortvalue_from_numpy(v.copy()) for n, v in kept.items()}
+        inputs = self._encoder_inputs(prompt)
+        with self._computing():
+            return encoder.encode(inputs)
 
     def _encoder_inputs(self, prompt: Sequence[int]) -> Mapping[str, ort.OrtValue]:
         """What the encoder takes."""

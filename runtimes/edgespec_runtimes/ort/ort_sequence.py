@@ -16,7 +16,8 @@ from edgespec.core.requests import Read, Score, TopScore
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.shared_calls import SequenceBatch
 from edgespec_runtimes.ort.cached_sequence import CachedSequence, Layout
-from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS
+from edgespec_runtimes.ort.keeping.kept_sequence import KeptPrefixes, KeptSequence
+from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS, CachedPosition
 from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
 
 __all__ = ["OrtSequence"]
@@ -30,8 +31,10 @@ class SharedCache(SequenceBatch, Protocol):
     Attributes:
         start_token: of an encoder-decoder.
         returns_top_tokens, scores_candidates: see `edgespec.core.model`.
+        prefixes: beginnings of texts that were kept, which prompts may begin with.
     """
 
+    prefixes: KeptPrefixes
     start_token: int | None
     returns_top_tokens: bool
     scores_candidates: bool
@@ -45,6 +48,12 @@ class SharedCache(SequenceBatch, Protocol):
 
     def copy_positions(self, source: int, destination: int, count: int) -> None:
         """Copies what indices of the cache hold over what others hold."""
+        ...
+
+    def restore(
+        self, kept: KeptSequence, states: RecurrentStates | None, start: int, count: int
+    ) -> None:
+        """Copies what was kept of `count` positions into the cache, from index `start` on."""
         ...
 
 
@@ -110,8 +119,10 @@ class OrtSequence(CachedSequence):
             self._encoded = object()
             return start_token
         known = prompt[:-1]
-        self.rewind(self.kept(self.position_keys(known)))
+        keys = self.position_keys(known)
+        self.rewind(self.kept(keys))
         self.rewind(self.computed_length)
+        self._restore(keys)
         apart = len(known) - LAST_ROWS
         while self.length < apart:
             yield Read(self, known[self.length : apart][:MAX_PREFILL_ROWS])
@@ -185,6 +196,24 @@ class OrtSequence(CachedSequence):
         if self.states is not None and other.states is not None:
             self.states.copy(other.states, length)
             self._rewind_states()
+        self._copied(length)
+
+    def _copied(self, length: int) -> None:
+        """Records that so many positions were not computed here; most models need not know."""
+
+    def _restore(self, keys: Sequence[Hashable]) -> None:
+        """Copies a beginning that was kept into the sequence's part of the cache, where more of it
+        is wanted than that has."""
+        found = self.batch.prefixes.best_in_any_call(keys, self.length)
+        if found is None:
+            return
+        kept, count = found
+        self.rewind(0)
+        self.batch.restore(kept, self.states, self.start, count)
+        self._cached += [CachedPosition(key, None) for key in keys[:count]]
+        self._copied(count)
+        self._rewind_states()
+        self.rewind(self.computed_length)
 
     # --- calls ---
 

@@ -8,7 +8,7 @@ have slots in one memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +30,7 @@ MOST_SLOTS = 5  # of a sequence
 # One slot is kept for each of the latest so many positions: a draft rewinds by as many one-row
 # calls as tokens were rejected.
 BLOCK = graph_io.MAX_ROWS - 1
+SLOTS, RECENT = "slots", "recent"  # names of what is kept
 
 
 def recurrent_layers(session: ort.InferenceSession) -> list[graph_io.StateShape]:
@@ -194,6 +195,47 @@ class RecurrentStates:
         self._slots.append(target)
         self._recent = replace(other._recent)
         self._recent.rewind(length)
+
+    def kept(self) -> dict[str, npt.NDArray[np.generic]]:
+        """What a file can keep: int64 `slots` [slots, 2], the length of each and whether it is
+        long, `recent` [2], start and end; of layer l float32 `states.l` [slots, numbers] and
+        `rows.l` [RECENT_ROWS, row]."""
+        slots = [(slot.length, slot.is_long) for slot in self._slots]
+        numbers = [slot.number for slot in self._slots]
+        arrays: dict[str, npt.NDArray[np.generic]] = {
+            SLOTS: np.array(slots, np.int64).reshape(-1, 2),
+            RECENT: np.array([self._recent.start, self._recent.end], np.int64),
+        }
+        for layer, states in enumerate(self._memory.states):
+            arrays[f"states.{layer}"] = states[numbers]
+            arrays[f"rows.{layer}"] = self._memory.rows[layer][self.number]
+        return arrays
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], length: int) -> None:
+        """Takes over what `kept` said, as far as it is of the first `length` positions."""
+        self.rewind(0)
+        for number, (slot_length, is_long) in enumerate(arrays[SLOTS].tolist()):
+            if slot_length > length:
+                continue
+            slot = self._unused.pop()
+            slot.length, slot.is_long = slot_length, bool(is_long)
+            for layer, states in enumerate(self._memory.states):
+                states[slot.number] = arrays[f"states.{layer}"][number]
+            self._slots.append(slot)
+        for layer, rows in enumerate(self._memory.rows):
+            rows[self.number] = arrays[f"rows.{layer}"]
+        self._recent = _Recent(*arrays[RECENT].tolist())
+        self._recent.rewind(length)
+
+    def check(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Raises ValueError or KeyError if `restore` cannot take them."""
+        slots = len(arrays[SLOTS])
+        if slots > MOST_SLOTS or arrays[SLOTS].shape[1:] != (2,) or arrays[RECENT].shape != (2,):
+            raise ValueError(f"{slots} slots of states")
+        for layer, states in enumerate(self._memory.states):
+            found = arrays[f"states.{layer}"].shape, arrays[f"rows.{layer}"].shape
+            if found != ((slots, *states.shape[1:]), self._memory.rows[layer].shape[1:]):
+                raise ValueError(f"states of layer {layer} have the shapes {found}")
 
     def bound(self, slot: Slot) -> Iterator[npt.NDArray[np.float32]]:
         """The states of a slot, [1, numbers] for each layer."""

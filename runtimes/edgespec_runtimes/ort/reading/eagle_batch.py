@@ -130,8 +130,7 @@ class EagleSequence(OrtSequence):
         """The head's and the target's token ids, as of `OrtEagle`."""
         return self._keys(prompt, 0)
 
-    def copy(self, other: OrtSequence, length: int) -> None:
-        super().copy(other, length)
+    def _copied(self, length: int) -> None:
         self.head.copied(length)
 
     def _append(self, tokens: Sequence[int]) -> None:

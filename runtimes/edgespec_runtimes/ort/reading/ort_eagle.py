@@ -61,7 +61,9 @@ class OrtEagle(OrtModel):
         """See `edgespec.scheduler.shared_calls.TargetStatesDraft`."""
         assert isinstance(target, OrtBatch)
         exported, variant = self._exported, self._variant
-        return EagleBatch(target, self.graph, self._fusion, exported, variant, capacity)
+        batch = EagleBatch(target, self.graph, self._fusion, exported, variant, capacity)
+        batch.prefixes = self.prefixes
+        return batch
 
     def _position_keys(self, tokens: Sequence[int]) -> list[Hashable]:
         """The head's and the target's token ids.
@@ -69,6 +71,9 @@ class OrtEagle(OrtModel):
         All tokens that the draft lacks have the same id there, but the features after them differ.
         """
         return list(zip_longest(tokens, self._target.cached_keys(len(tokens))))
+
+    def _copied(self, length: int) -> None:
+        self._head.copied(length)
 
     def _set_states(self, call: GraphRun, count: int) -> None:
         first, end = self.length, self.length + count

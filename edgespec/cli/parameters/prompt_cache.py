@@ -1,0 +1,40 @@
+"""`--prompt-cache FILE` of a command that makes one text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgespec.cli.progress_lines import say
+
+if TYPE_CHECKING:
+    from edgespec.pair.generation_options import GenerationOptions
+    from edgespec.pair.pair import Pair
+    from edgespec.pair.prompt import Prompt, PromptInput
+
+__all__ = ["with_prompt_cache"]
+
+
+def with_prompt_cache(
+    pair: Pair, prompt: PromptInput, options: GenerationOptions, file: Path
+) -> Prompt:
+    """The prompt's tokens, after the pair was given what the file keeps; a file that is not there
+    is made, of this prompt.
+
+    Raises:
+        UsageError: the prompt is refused.
+        EdgespecError: the file was kept with other models or programs, or cannot be used.
+    """
+    from edgespec.core.model import common_length
+
+    engine = pair.text_engine
+    read = engine.read.prompt(prompt, options, engine.longest_prompt)
+    if not file.exists():
+        pair.save_prefix(read, file)
+    pair.use_prefix(file)
+    if not common_length(engine.prefix_tokens, read.tokens):
+        say(
+            f"{file} keeps another beginning, so all of this prompt is computed; delete the file, "
+            "and the next prompt is kept"
+        )
+    return read

@@ -1,0 +1,1 @@
+"""Parts of caches that are kept, and copied into caches again."""

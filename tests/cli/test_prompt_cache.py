@@ -1,0 +1,38 @@
+"""Claim: --prompt-cache changes no text: its file is made, used, and refused in one line."""
+
+from __future__ import annotations
+
+import json
+
+from command import run
+
+PROMPT = "You keep the lighthouse at the end of the mole. " * 5
+OPTIONS = ["--threads", 1, "-n", 12, "--json"]
+
+
+def ids(*arguments):
+    return json.loads(run("generate", *arguments, *OPTIONS).stdout)["token_ids"]
+
+
+def test_a_file_is_made_and_then_used(chat_folder, tmp_path):
+    file = tmp_path / "kept"
+    for prompt in (PROMPT, PROMPT + "Who comes?", PROMPT[:100]):
+        expected = ids(chat_folder, prompt)
+        assert ids(chat_folder, prompt, "--prompt-cache", file) == expected
+    system = ["--system", PROMPT, "--answer-start", "It is"]
+    assert ids(chat_folder, "Who?", *system) == ids(
+        chat_folder, "Who?", *system, "--prompt-cache", tmp_path / "system"
+    )
+    other = run("generate", chat_folder, "aaa", "--no-chat", *OPTIONS, "--prompt-cache", file)
+    assert "keeps another beginning" in other.stderr
+
+
+def test_a_file_of_another_pair_is_one_line(chat_folder, tiny_folder, tmp_path):
+    run("generate", tiny_folder, "A prompt", *OPTIONS, "--prompt-cache", tmp_path / "kept")
+    kept = (tmp_path / "kept").read_bytes()
+    refused = run(
+        "generate", chat_folder, PROMPT, *OPTIONS, "--prompt-cache", tmp_path / "kept", code=1
+    )
+    assert len(refused.stderr.splitlines()) == 1
+    assert "another model" in refused.stderr
+    assert (tmp_path / "kept").read_bytes() == kept
