@@ -54,6 +54,17 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(file), target
 
 
+def test_decisions_have_the_numbers_of_their_pages():
+    links = re.compile(r"\[(?:decision )?(\d+)\]\((?:[^)]*/)?(\d{4})-")
+    found = [
+        (page, int(said), int(number))
+        for page in pages()
+        for said, number in links.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(found) > 100
+    assert [(page.name, said, number) for page, said, number in found if said != number] == []
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_files_that_a_page_names_exist(page):
     named = FILE.findall(OUTPUT.sub("", page.read_text(encoding="utf-8")))
