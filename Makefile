@@ -18,7 +18,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu
+.PHONY: native native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu test-npu-whole
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -246,7 +246,12 @@ build/npu/first-layers/edgespec.json: build/first-layers/2/config.json build/fir
 	$(BIN)/edgespec export build/first-layers/2 build/first-layers/1 --for npu --capacity 64 --no-measure -o build/npu/first-layers --force
 
 CHECK_NPU := PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/providers/check_pair.py qnn
-test-npu: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
+test-npu: build/npu/environment build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
+	$(CHECK_NPU) build/npu/tiny --tokens 4
+	$(CHECK_NPU) build/npu/first-layers --tokens 3 --prompts 6
+
+# Sampled texts, more prompts and a whole pair: for at least six minutes.
+test-npu-whole: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
 	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 200
 	$(CHECK_NPU) build/npu/first-layers --tokens 3
 	$(CHECK_NPU) build/npu/en-de --tokens 4 --mixed 1

@@ -16,11 +16,11 @@ from filelock import FileLock
 import edgespec
 from chat_templates import DEFAULT_SYSTEM, MARKED_CALLS
 from checkpoints import character_tokenizer, write_noisy, write_small_llama
+from depth import DEEP, is_left_out
 from edgespec_export.export_pair import export_pair
+from shipped_models import MODELS
 
 pytest_plugins = ["distill_fixtures"]
-
-MODELS = Path(__file__).parents[1] / "models"
 
 # JAX compiles for its tests without optimization: compiling is most of their time.
 FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -30,7 +30,7 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 os.environ["EDGESPEC_CONFIG"] = os.devnull
 
 # How long an example takes says nothing on a shared machine.
-hypothesis.settings.register_profile("edgespec", deadline=None)
+hypothesis.settings.register_profile("edgespec", deadline=None, max_examples=100 if DEEP else 40)
 hypothesis.settings.load_profile("edgespec")
 
 
@@ -43,6 +43,16 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A case that is named runs."""
+    if any("[" in argument for argument in config.args):
+        return
+    left_out = [item for item in items if is_left_out(item)]
+    if left_out:
+        items[:] = [item for item in items if not is_left_out(item)]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")

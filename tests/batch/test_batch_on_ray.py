@@ -182,6 +182,7 @@ def test_an_actor_that_is_killed_loses_and_repeats_no_line(tiny_folder, tmp_path
     assert messages_of(errors_path(out)) == messages_of(errors_path(here))
 
 
+@deep
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_batch_on_ray_that_is_killed_continues_without_ray(tiny_folder, tmp_path):
     count = 240
@@ -318,6 +319,7 @@ def test_actors_without_ray_are_refused(tiny_folder, tmp_path):
     assert "--actors is for Ray; give --ray ADDRESS, too" in message
 
 
+@deep
 def test_a_node_without_the_pair_is_named_before_the_batch_and_by_its_actors(own_pair, tmp_path):
     from edgespec.batch.ray_answering import answers_on_ray
     from edgespec.batch.ray_cluster import find_pool, ray_cluster

@@ -16,6 +16,7 @@ import pytest
 
 from batch_files import lines_of, texts_of, written
 from command import EDGESPEC, run
+from depth import one_in
 from edgespec.artifact.stream_output import is_stream
 from edgespec.batch.result_lines import ResultLines, errors_path, partial_path
 
@@ -199,6 +200,7 @@ main()
 """
 
 
+@one_in(2, turn=1)
 @posix
 @pytest.mark.parametrize("room", [0, 30, 1000], ids=["empty", "torn first line", "some answers"])
 def test_a_batch_that_had_no_room_names_its_file_and_goes_on(tiny_folder, source, tmp_path, room):

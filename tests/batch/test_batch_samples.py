@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from depth import deep
+
 pytest.importorskip("starlette")
 
 from starlette.testclient import TestClient
@@ -149,6 +151,7 @@ def test_a_prompt_is_read_once(chat_folder, monkeypatch):
 # --- interruptions --------------------------------------------------------------------------------
 
 
+@deep
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows has no SIGKILL")
 def test_a_process_that_is_killed_loses_and_repeats_no_text(chat_folder, tmp_path):
     count, n = 60, 4

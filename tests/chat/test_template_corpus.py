@@ -11,6 +11,7 @@ from jinja2 import TemplateError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from chat_corpus import CONVERSATIONS, NO_CONTENT, PARTS, SPECIAL, TEMPLATES, assistant, user
+from depth import one_in
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.chat.chat_writer import ChatOptions, ChatWriter
 from edgespec.errors import UsageError
@@ -167,6 +168,7 @@ def by_pieces(name: str, messages, options: ChatOptions | None = None) -> tuple[
         return None, str(error)
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_without_jinja_a_conversation_is_the_same_or_refused(name):
     for shape, messages in CONVERSATIONS.items():

@@ -16,6 +16,7 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_llama
 from command import EDGESPEC, run
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.cli.main import SECTIONS, main
 from edgespec.device.kernels import installed_kernels, missing_kernels
@@ -131,6 +132,7 @@ def test_a_hyphen_is_standard_input_and_a_mark_at_the_beginning_of_a_file_no_tex
     assert run("generate", pair_folder, "--file", tmp_path / "prompt.txt").stdout == expected
 
 
+@one_in(2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that Linux has")
 @pytest.mark.parametrize("command", [("inspect",), ("generate", PROMPT)], ids=str)
 @pytest.mark.parametrize("unbuffered", ["", "1"])  # Python takes an empty one for none
@@ -203,6 +205,7 @@ def test_greedy_text_does_not_depend_on_the_draft(pair_folder, translation, draf
     assert data["token_ids"] == translation.token_ids
 
 
+@one_in(2)
 @pytest.mark.parametrize("draft", [["--draft", "lookup"], ["--draft", "model"], ["--gamma", 2]])
 def test_sampled_text_of_a_seed_does_not_depend_on_the_draft(pair_folder, draft):
     options = ["-t", "1.2", "--seed", 5]
@@ -347,6 +350,7 @@ def test_text_streams_through_a_pipe_from_standard_input(pair_folder, translatio
     assert b"\x1b" not in result.stdout + result.stderr
 
 
+@one_in(2)
 @pytest.mark.skipif(os.name != "posix", reason="a shell's pipes")
 @pytest.mark.parametrize("options", [["--ignore-eos"], ["--json"]])
 def test_a_reader_that_goes_away_ends_the_command_quietly(pair_folder, options):

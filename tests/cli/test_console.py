@@ -15,6 +15,7 @@ import click
 import pytest
 
 from command import run
+from depth import one_in
 from edgespec.cli.console import console_text, set_up_console
 from edgespec.cli.main import main
 from edgespec.errors import UsageError
@@ -91,6 +92,7 @@ def grammar(tmp_path_factory):
     return path
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("encoding", ["cp1252", "gbk", "ascii", "utf-16"])
 def test_generate_prints_a_text_that_the_console_lacks(encoding, tiny_folder, grammar):
     arguments = ["generate", tiny_folder, "-", "--lark", grammar, "-n", "40", "--stats"]
@@ -125,6 +127,7 @@ SAME = {
 }
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("written", SAME.values(), ids=SAME)
 def test_a_prompt_is_the_same_from_a_file_and_from_standard_input(written, chat_folder, tmp_path):
     file = tmp_path / "prompt.txt"

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from command import EDGESPEC, run
+from depth import one_in
 from edgespec.cli.settings_file import settings_path
 
 ONE = ("--threads", 1)
@@ -79,6 +80,7 @@ def test_completion_prints_a_script_that_the_shell_takes(shell, tmp_path):
         subprocess.run([found, "-n", str(file)], check=True)
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

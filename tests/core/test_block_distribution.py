@@ -16,6 +16,7 @@ from test_exact_distribution import (
 )
 
 from branches import exact_distribution
+from depth import one_in
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.draft import Proposal
 from edgespec.core.randomness import Seeded
@@ -77,6 +78,7 @@ def distributions(pair, rule, make_draft=shipped, gamma="auto", length=LENGTH):
     return exact_distribution(run), target_distribution(pair_distributions(pair)[0], length)
 
 
+@one_in(3)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("gamma", [1, 3, "auto"])
 @pytest.mark.parametrize("pair", ["close", "far", "zeros in the draft", "disjoint"])

@@ -25,6 +25,7 @@ from test_exact_distribution import (
 
 from branches import NoiseTable, exact_distribution
 from candidate_drafter import WithCandidates
+from depth import one_in
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.verification import (
@@ -128,6 +129,7 @@ def walked(pair, make_draft, *, rule=coupled_rule, gamma=None, ends=never, noise
     return exact_distribution(run, lambda script: noise(script, cuts(pair))), same
 
 
+@one_in(2)
 @pytest.mark.parametrize("gamma", [0, 1, 3])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_every_text_is_plain_decodings_and_has_the_targets_distribution(pair, gamma):
@@ -136,6 +138,7 @@ def test_every_text_is_plain_decodings_and_has_the_targets_distribution(pair, ga
     assert found == target_distribution(pair_distributions(pair)[0], LENGTH)
 
 
+@one_in(2)
 @pytest.mark.parametrize("drafter", DRAFTERS)
 @pytest.mark.parametrize("pair", ["far", "zeros in the draft", "disjoint"])
 def test_every_drafter_leaves_the_text_as_it_is(pair, drafter):
@@ -145,6 +148,7 @@ def test_every_drafter_leaves_the_text_as_it_is(pair, drafter):
     assert found == target_distribution(pair_distributions(pair)[0], LENGTH)
 
 
+@one_in(2)
 @pytest.mark.parametrize("drafter", ["model", "candidates"])
 @pytest.mark.parametrize("pair", ["close", "far"])
 def test_a_text_that_ends_early_is_plain_decodings(pair, drafter):

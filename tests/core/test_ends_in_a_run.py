@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from depth import one_in
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.distribution_options import Sampling
@@ -85,6 +86,7 @@ def text_of(rounds):
     return tokens, np.array(rows)
 
 
+@one_in(2)
 @pytest.mark.parametrize("count", range(1, LENGTH))
 @pytest.mark.parametrize("drafter", [ModelDrafter, SecondGuesses])
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from branches import exact_distribution
 from candidate_drafter import WithCandidates
+from depth import one_in
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution import Distribution, one_hot
 from edgespec.core.draft import Proposal, proposed
@@ -136,6 +137,7 @@ def test_the_plain_loop_has_the_targets_distribution():
     assert exact_distribution(run) == target_distribution(p, 3, lambda token: token == END)
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("gamma", [0, 1, 2, 3])
 @pytest.mark.parametrize("pair", PAIRS)
@@ -145,6 +147,7 @@ def test_text_has_the_targets_distribution(pair, gamma, rule):
     assert distribution == target_distribution(p, 4)
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", PAIRS)
 def test_text_that_stops_early_has_the_targets_distribution(pair, rule):
@@ -248,6 +251,7 @@ def reading_distribution(pair, rule, draft_class):
     return exact_distribution(run), target_distribution(p, 4)
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
 def test_text_has_the_targets_distribution_with_an_eagle_head(pair, rule):
@@ -302,6 +306,7 @@ def branching_distribution(pair, rule, make_target=BranchingTable, make_draft=No
     )
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", PAIRS)
 def test_text_has_the_targets_distribution_with_candidates(pair, rule):
@@ -309,6 +314,7 @@ def test_text_has_the_targets_distribution_with_candidates(pair, rule):
     assert found == expected
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", PAIRS)
 def test_text_that_ends_with_a_candidate_has_the_targets_distribution(pair, rule):
@@ -316,6 +322,7 @@ def test_text_that_ends_with_a_candidate_has_the_targets_distribution(pair, rule
     assert found == expected
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("most", [4, 5, 7])
 def test_text_has_the_targets_distribution_where_not_all_candidates_fit(rule, most):
@@ -325,6 +332,7 @@ def test_text_has_the_targets_distribution_where_not_all_candidates_fit(rule, mo
     assert found == expected
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", ["close", "far", "disjoint"])
 def test_text_has_the_targets_distribution_with_candidates_of_an_eagle_head(pair, rule):

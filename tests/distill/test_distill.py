@@ -19,8 +19,8 @@ from edgespec_export.export_pair import export_pair
 @pytest.mark.parametrize(
     ("kind", "on_policy"),
     [
-        ("t5", False),
         ("llama", True),
+        pytest.param("t5", False, marks=deep),
         pytest.param("t5", True, marks=deep),
         pytest.param("llama", False, marks=deep),
     ],
@@ -44,7 +44,11 @@ def test_a_distilled_draft_agrees_more_and_makes_an_exact_pair(
 
 
 @pytest.mark.parametrize(
-    ("shape", "loss"), [({"eagle": True}, "kl"), ({"block": 4}, "mixed")], ids=["eagle", "block"]
+    ("shape", "loss"),
+    [
+        pytest.param({"eagle": True}, "kl", marks=deep, id="eagle"),
+        pytest.param({"block": 4}, "mixed", id="block"),
+    ],
 )
 def test_a_distilled_draft_that_reads_its_target_agrees_more_and_makes_an_exact_pair(
     shape, loss, llama_folder, prompts, tmp_path

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
+from depth import one_in
 from distillation import PLAN, interrupted, write_family
 from edgespec import version
 from edgespec.errors import EdgespecError, UsageError
@@ -31,6 +32,7 @@ def test_a_full_disk_is_one_line_with_the_work_folder(llama_folder, prompts, tmp
         distill(str(llama_folder), prompts, tmp_path / "draft", PLAN)
 
 
+@one_in(3)
 @pytest.mark.parametrize(
     "error",
     [
@@ -80,6 +82,7 @@ def test_a_file_that_a_full_disk_truncated_is_not_read(
     assert distill(str(llama_folder), prompts, tmp_path / "draft", plan).steps == 2
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("eagle", [False, True])
 def test_an_interrupted_run_continues_without_generating_again(
     llama_folder, prompts, tmp_path, monkeypatch, eagle

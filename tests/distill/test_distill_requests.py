@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from depth import one_in
 from distillation import PLAN, write_family
 from edgespec.cli.main import main
 from edgespec.errors import EdgespecError, UsageError
@@ -131,6 +132,7 @@ print(result.output, end="")
 """
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from depth import deep
 from distillation import LATER, PLAN
 from edgespec.cli.main import main
 from edgespec.errors import UsageError
@@ -24,7 +25,7 @@ from edgespec_export.checkpoint.sources import resolve
     ("kind", "shape"),
     [
         ("t5", {"width": 32, "vocabulary": 90}),
-        ("llama", {"width": 32}),
+        pytest.param("llama", {"width": 32}, marks=deep),
         ("llama", {"eagle": True, "width": None, "vocabulary": 200}),
     ],
 )

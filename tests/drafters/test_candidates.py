@@ -14,6 +14,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
+from depth import one_in
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.manifest import read_manifest
@@ -98,6 +99,7 @@ def without_candidates(monkeypatch, pair):
 # --- texts -------------------------------------------------------------------------------------
 
 
+@one_in(2)
 @pytest.mark.parametrize("sampling", [{"temperature": 0.8, "top_p": 0.95}, {"temperature": 1.0}])
 def test_a_sampled_text_is_the_plain_one_and_candidates_are_committed(pair, sampling):
     committed = 0
@@ -111,6 +113,7 @@ def test_a_sampled_text_is_the_plain_one_and_candidates_are_committed(pair, samp
     assert committed
 
 
+@one_in(2)
 @pytest.mark.parametrize("draft", ["model", "both"])
 def test_a_greedy_text_is_the_plain_one_and_candidates_are_committed(pair, draft):
     committed = 0
@@ -176,6 +179,7 @@ class Everything:
         return Proposal(line, [one_hot(token) for token in line], candidates)
 
 
+@one_in(3)
 @pytest.mark.parametrize("rule", ["coupled", "token", "block"])
 @pytest.mark.parametrize("sampling", [{}, {"temperature": 1.2, "top_k": 12, "seed": 3}])
 def test_log_probabilities_are_the_targets_own_for_a_callers_draft(pair, rule, sampling):

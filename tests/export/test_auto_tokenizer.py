@@ -8,6 +8,7 @@ import os
 import pytest
 
 from checkpoints import write_small_llama
+from depth import one_in
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.json_file import read_json_object
 from edgespec_export.checkpoint.tokenizer.tokenizers_file import load_tokenizer
@@ -19,6 +20,7 @@ from tokenizer_kinds import FOLDERS
 COUNT = int(os.environ.get("EDGESPEC_TEXTS", "100"))
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_ids_are_those_of_auto_tokenizer(name, tmp_path):
     transformers = pytest.importorskip("transformers")

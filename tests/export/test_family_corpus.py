@@ -16,7 +16,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer
-from depth import deep
+from depth import deep, one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -56,6 +56,7 @@ def expected_logits(model, exported, text, rows):
         return model(**inputs, use_cache=False).logits[0].numpy()
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", EXPORTED)
 def test_an_exported_config_computes_what_transformers_computes(name, tmp_path):
     case, folder = TESTED[name], tmp_path / "checkpoint"

@@ -13,6 +13,7 @@ import pytest
 
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from command import run
+from depth import one_in
 from edgespec.artifact.manifest import FusedBlocks, read_manifest
 from edgespec.device.device import Device
 from edgespec.device.kernels import installed_kernels
@@ -121,6 +122,7 @@ def write_even_gemma3(folder):
     )
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
 @pytest.mark.parametrize("write", [write_qwen2, write_qwen3, write_phi3, write_even_gemma3])
 def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_path):
@@ -139,6 +141,7 @@ def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_pat
     assert all(blocks.fused == blocks.total > 0 for blocks in counts)
 
 
+@one_in(2)
 @pytest.mark.skipif(installed_kernels() is None, reason="bodies round otherwise")
 @pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
 @pytest.mark.parametrize("write", [write_qwen2, write_qwen3, write_phi3, write_even_gemma3])

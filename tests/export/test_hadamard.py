@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from checkpoints import byte_tokenizer, write_llama, write_t5
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.pair.opening.runtime import open_model
@@ -110,6 +111,7 @@ def change_by_rotation(source, folder):
     return np.abs(plain - rotated_logits).max() / np.abs(plain).max()
 
 
+@one_in(2)
 @pytest.mark.parametrize("case", CASES)
 def test_rotated_weights_are_the_same_function(case, tmp_path, rotated_format):
     source = CASES[case](tmp_path / "checkpoint")
@@ -158,6 +160,7 @@ class Unrotated(Int8):
         return y
 
 
+@one_in(2)
 @pytest.mark.parametrize("case", ["t5 v1.0", "t5 v1.1", "llama", "llama, tied head", "qwen2"])
 def test_int8_is_nearer_to_float32_when_rotated(case, tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "unrotated", replace(FORMATS["fp32"], make=Unrotated))

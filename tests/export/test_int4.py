@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
+from depth import one_in
 from edgespec.artifact.manifest import FusedBlocks, read_manifest
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH
@@ -333,6 +334,7 @@ def export(source, tmp_path, draft=None, **options):
     )
 
 
+@one_in(2)
 @pytest.mark.parametrize("write", [write_llama, write_t5])
 @pytest.mark.parametrize("calibration", [BUILT_IN, NONE])
 def test_text_with_a_draft_is_the_text_without(write, calibration, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 import edgespec
 from checkpoints import write_noisy, write_small_llama
-from depth import by_turns
+from depth import by_turns, one_in
 from edgespec.core.decode import Round, plain, speculate
 from edgespec.core.distribution import one_hot
 from edgespec.core.distribution_options import Sampling
@@ -315,6 +315,7 @@ def int8_pair(tmp_path_factory):
     return pair
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", by_turns(list(SCHEMAS), 0, 3))
 def test_json_texts_are_those_of_whole_rows(int8_pair, name):
     """Log-probabilities need whole rows. Of every third schema; EDGESPEC_DEEP=1 takes all."""

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 import edgespec
 from checkpoints import byte_tokenizer, character_tokenizer, word_tokenizer
-from conftest import MODELS
+from depth import one_in
 from edgespec.drafters.token_intersection import TokenIntersection
 from edgespec.drafters.vocabulary_map import SharedTokens, SomeTokens
 from edgespec.errors import EdgespecError, UsageError
@@ -21,6 +21,7 @@ from edgespec.grammar.draft_matcher import DraftMatcher
 from edgespec.grammar.grammar import MAX_CHARACTERS, Grammar
 from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
+from shipped_models import MODELS
 
 pytest.importorskip("llguidance")
 
@@ -61,6 +62,7 @@ LANGUAGES = {
 }
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_exactly_the_tokens_are_legal_that_continue_a_text(vocabulary, name):
     """Every token of the vocabulary, after every beginning that single tokens lead to."""
@@ -162,6 +164,7 @@ def test_forced_tokens_are_legal(vocabulary):
             assert matcher.legal([*text, *matcher.forced(text, 9)[:count]])[token]
 
 
+@one_in(2)
 def test_a_text_that_is_forced_for_ever_forces_nothing(vocabulary):
     """It goes over a limit of llguidance; the text itself goes on."""
     tokenizer, tokens, _ = vocabulary

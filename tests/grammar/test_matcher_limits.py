@@ -14,7 +14,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import edgespec
-from conftest import MODELS
+from depth import one_in
 from edgespec.core.decode import Round
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.grammar.draft_matcher import DraftMatcher
@@ -22,6 +22,7 @@ from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_place import StoppedMatcherError
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from hashed_model import HashedModel, hashed_pair
+from shipped_models import MODELS
 
 pytest.importorskip("llguidance")
 
@@ -73,6 +74,7 @@ def walked(matcher, following, seed, ask=lambda text: None):
     return text, None
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("following", [by_rows, by_tokens])
 @pytest.mark.parametrize("pattern", BEYOND)
 def test_a_text_never_leaves_its_grammar(vocabulary, pattern, following):
@@ -112,6 +114,7 @@ def asking_at_random(draft, tokens, seed):
     return ask
 
 
+@one_in(2)
 @pytest.mark.parametrize("following", [by_rows, by_tokens])
 @pytest.mark.parametrize("pattern", BEYOND)
 def test_what_a_draft_asks_changes_neither_text_nor_error(vocabulary, pattern, following):

@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 
 import edgespec
+from depth import one_in
 from edgespec.errors import UsageError
 from edgespec.grammar import schema_ends, schema_keywords
 from edgespec.grammar.grammar import MAX_CHARACTERS, json_rule
@@ -216,6 +217,7 @@ def refusal(schema):
     return "taken"
 
 
+@one_in(2)
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: repr(odd)[:20])
 @pytest.mark.parametrize(
     "keyword", sorted(schema_keywords.CONSTRAINTS | {"uniqueItems", "title", "$id", "$schema"})

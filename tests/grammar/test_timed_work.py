@@ -9,13 +9,13 @@ import pytest
 from tokenizers import Tokenizer
 
 import edgespec
-from conftest import MODELS
 from edgespec.errors import UsageError
 from edgespec.grammar import timed_work
 from edgespec.grammar.draft_matcher import DraftMatcher
 from edgespec.grammar.grammar_matcher import GrammarMatcher
 from edgespec.grammar.grammar_vocabulary import GrammarVocabulary
 from edgespec.grammar.timed_work import SlowMatcherError, TimedWork
+from shipped_models import MODELS
 
 pytest.importorskip("llguidance")
 

@@ -10,8 +10,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from checkpoints import add_tensor, write_llama, write_t5
-from conftest import MODELS
-from depth import deep
+from depth import deep, one_in
+from shipped_models import MODELS
 
 jax = pytest.importorskip("jax")
 jnp = pytest.importorskip("jax.numpy")
@@ -89,6 +89,7 @@ def transformers_logits(source, prompt, text, pending, dtype=torch.float32):
 DEEP = {"t5 gated relu", "mt5", "llama, tied head, biases", "llama 3.1"}
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=deep) if case in DEEP else case for case in CASES]
 )
@@ -106,6 +107,7 @@ def test_logits_are_those_of_transformers(case, tmp_path):
     assert difference <= TOLERANCE
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("name", ["en-de-target", "en-de-draft"])
 def test_logits_of_the_shipped_pair_are_those_of_transformers(name):
     source = MODELS / name
@@ -118,6 +120,7 @@ def test_logits_of_the_shipped_pair_are_those_of_transformers(name):
     assert difference <= TOLERANCE
 
 
+@deep
 def test_a_long_random_text_is_as_close_to_float64_as_transformers_is():
     """200 positions: more than the 128 distances that relative positions distinguish.
 

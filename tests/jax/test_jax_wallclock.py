@@ -8,7 +8,8 @@ import math
 
 import pytest
 
-from conftest import MODELS
+from depth import deep
+from shipped_models import MODELS
 
 pytest.importorskip("jax")
 wallclock = pytest.importorskip("edgespec_jax.reproduce.wallclock")
@@ -28,6 +29,7 @@ SMALL = wallclock.Bench(
 )
 
 
+@deep
 def test_every_row_accepts_with_its_alpha(monkeypatch, caplog):
     monkeypatch.setitem(shapes.SIZES, "T5-XXL", (256, 512, 16, 1))
     rows = [

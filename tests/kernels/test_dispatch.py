@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH, _installed, installed_kernels
@@ -140,6 +141,7 @@ ENTRY, FIRST, SAMPLING = (
 )
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("library", "damage", "recorded"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from attention_calls import KINDS, NO_SOURCES, attributes_of, cached_inputs
 from convolution_calls import TAPS, cached_convolution
-from depth import by_turns
+from depth import by_turns, one_in
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH, installed_kernels
 from edgespec.errors import EdgespecError
@@ -169,6 +169,7 @@ def run_by_parts(folder, fused, inputs, fixed, attributes, *, seen):
 CALLS = [(1, 1), (2, 3), (5, 2), (17, 3), (MANY, 2)]
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("name", "count", "threads"),
     [
@@ -189,6 +190,7 @@ def test_a_fused_block_has_the_bits_of_its_separate_operators(
             np.testing.assert_array_equal(ours, theirs)
 
 
+@one_in(3, turn=1)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_fused_block_differs_from_the_standard_operators_by_rounding(
     rng, tmp_path, name, monkeypatch
@@ -203,6 +205,7 @@ def test_a_fused_block_differs_from_the_standard_operators_by_rounding(
     assert np.abs(added - expected).max() < 0.03 * np.abs(expected).max()
 
 
+@one_in(3, turn=2)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_fused_block_without_a_kernel_runs_by_its_body(called, rng, tmp_path, name):
     """Graphs of older exports have other names; operators of the body may still have kernels."""
@@ -224,6 +227,7 @@ def test_a_fused_block_without_a_kernel_runs_by_its_body(called, rng, tmp_path, 
         np.testing.assert_array_equal(ours, theirs)
 
 
+@one_in(3)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_operators_of_a_declared_block_are_fused(rng, tmp_path, name):
     fused, inputs, fixed, attributes = block_inputs(rng, name, 5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from depth import one_in
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec_export.operators.grouped_rows import GROUP
@@ -37,6 +38,7 @@ def defined_product(x, weights, scale, minimum):
     return y
 
 
+@one_in(2)
 @pytest.mark.parametrize(("width", "out"), SHAPES)
 @pytest.mark.parametrize("count", [1, 2, 5, 6, 7, 13, 40])
 def test_a_product_has_the_bits_of_its_definition(called, rng, width, out, count):

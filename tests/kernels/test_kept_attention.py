@@ -18,6 +18,7 @@ from attention_calls import (
     complete_for,
     joined,
 )
+from depth import one_in
 from edgespec_export.operators.kept_attention import KEPT_ATTENTION
 from operator_calls import has_kernel
 
@@ -52,6 +53,7 @@ def reading(inputs, buffers):
     return {name: inputs[name] for name in calls} | buffers
 
 
+@one_in(2)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("cache", CACHE_FORMATS)
 @pytest.mark.parametrize(("encoding", "window"), [("Rotary", 2**31 - 1), ("Windowed", WINDOW)])

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from depth import one_in
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are n
 SHAPES = [(64, 48), (576, 200), (100, 33), (4, 1)]  # in, out
 
 
+@one_in(2)
 @pytest.mark.parametrize(("width", "out"), SHAPES)
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 17, MANY])
 def test_an_int8_product_equals_that_of_the_standard_operators(called, rng, width, out, count):
@@ -131,6 +133,7 @@ def weights_of_16_bits(rng, width, out, dtype):
     return {"weights": weights.astype(dtype)}
 
 
+@one_in(2)
 @pytest.mark.parametrize("kind", FORMATS_16_BITS)
 @pytest.mark.parametrize(("width", "out"), SHAPES_16_BITS)
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 17, MANY])

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import edgespec
 from checkpoints import byte_tokenizer, word_tokenizer, write_circle, write_llama, write_noisy
+from depth import one_in
 from edgespec.pair.generation import StopCondition
 from edgespec.pair.tokenizer import GrowingText
 from edgespec_export.export_pair import export_pair
@@ -56,6 +57,7 @@ def without_times(stats: edgespec.Stats) -> dict[str, object]:
 # --- streams -------------------------------------------------------------------------------------
 
 
+@one_in(2)
 @pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("prompt", PROMPTS)
@@ -241,6 +243,7 @@ def continued(pair, tokens):
     return decode([*before, *tokens])[len(decode(before)) :]
 
 
+@one_in(2)
 @pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("gamma", [1, 4, 8, "auto"])
 def test_a_stop_string_cuts_wherever_it_comes(words, draft, gamma):
@@ -383,6 +386,7 @@ def test_token_ids_are_taken_as_they_are(pair, tiny):
 # --- statistics ----------------------------------------------------------------------------------
 
 
+@one_in(3)
 @pytest.mark.parametrize("rule", ["coupled", "block", "token"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("draft", DRAFTS)

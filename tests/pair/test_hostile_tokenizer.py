@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from depth import one_in
 from edgespec.artifact import integrity
 from edgespec.artifact.manifest import MANIFEST, TOKENIZER, manifest_digest
 from edgespec.errors import EdgespecError
@@ -338,6 +339,7 @@ def record(folder: Path, name: str) -> None:
     (folder / MANIFEST).write_text(json.dumps(data))
 
 
+@one_in(2)
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has other pipes")
 @pytest.mark.parametrize("name", ["row_invariance.json", "profile.json", "chat_template.json"])
 def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(own_pair, name):

@@ -16,7 +16,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
-from depth import by_turns
+from depth import by_turns, one_in
 from edgespec_export.export_pair import export_pair
 
 # Other tests run these lines too; counting them here would double the time of each pass.
@@ -66,6 +66,7 @@ RULES = ["coupled", "token", "block"]
 GAMMAS = range(1, 9)
 
 
+@one_in(3)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_greedy_text_with_a_draft_is_the_targets_own(family, prompts, alone, gamma, rule):
@@ -91,6 +92,7 @@ SAMPLINGS = [
 ]
 
 
+@one_in(2)
 @pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda options: ",".join(map(str, options)))
 def test_sampled_text_with_a_draft_is_the_targets_own(family, prompts, sampling):
     """A seed has one text, whatever drafts and whatever γ is."""
@@ -116,6 +118,7 @@ def test_with_a_draft_another_seed_draws_another_text(family, prompts):
     assert len(set(map(tuple, texts))) > 15
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     "sampling", [{}, {"temperature": 0.5, "seed": 1}], ids=["greedy", "sampled"]
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from depth import one_in
+
 EDITS = {
     "repetition": {"repetition_penalty": 1.3},
     "presence": {"presence_penalty": 1.5},
@@ -20,6 +22,7 @@ PROMPTS = ["The quick brown fox", "abababab", "x"]
 SAMPLED = {"temperature": 0.9, "top_p": 0.9, "seed": 5}
 
 
+@one_in(3)
 @pytest.mark.parametrize("drafting", DRAFTS, ids=str)
 @pytest.mark.parametrize("sampling", [{}, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("edits", EDITS)

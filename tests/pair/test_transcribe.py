@@ -15,6 +15,7 @@ import pytest
 
 import edgespec
 from command import run
+from depth import one_in
 from edgespec.audio.sound import ArraySound
 from edgespec.core import scoring
 from edgespec.core.distribution import one_hot
@@ -75,6 +76,7 @@ def hearing(folder):
     return edgespec.load(folder, threads=1)
 
 
+@one_in(2)
 @pytest.mark.parametrize("target_format", ["fp32", "int8", "fp16"])
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 def test_transcripts_are_those_without_a_draft(folder, target_format, sampling):
@@ -284,6 +286,7 @@ class Knowing:
         return Proposal(tokens, [one_hot(token) for token in tokens])
 
 
+@one_in(2)
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("gamma", range(1, 9))
 def test_a_window_s_text_may_end_at_any_token_of_a_drafted_run(

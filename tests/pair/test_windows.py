@@ -13,7 +13,7 @@ import pytest
 
 import edgespec
 from checkpoints import write_noisy, write_small_llama
-from depth import deep
+from depth import deep, one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.device.kernels import SWITCH, installed_kernels
@@ -66,6 +66,7 @@ def folder(checkpoints, tmp_path_factory):
     return folder
 
 
+@one_in(2)
 @pytest.mark.parametrize(("format_", "kernels"), WAYS)
 def test_greedy_text_with_a_draft_is_the_targets_own(folder, format_, kernels, monkeypatch):
     monkeypatch.setenv(SWITCH, kernels)

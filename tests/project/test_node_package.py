@@ -22,6 +22,7 @@ import edgespec
 import shared_encoder_checkpoints
 from chat_templates import TRIMS
 from checkpoints import write_noisy, write_small_llama
+from depth import one_in
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.artifact.manifest import FORMAT_VERSION, read_manifest, write_manifest
 from edgespec_export.export_pair import export_pair
@@ -207,6 +208,7 @@ def test_a_seed_draws_edgespecs_text(generated, chat_folder, draft, their_draft,
     assert len({tuple(text.token_ids) for text in ours}) > 1
 
 
+@one_in(2)
 @pytest.mark.parametrize("of", ["chat_folder", "eagle_folder", "pair_folder"])
 def test_a_seed_has_edgespecs_text_whatever_drafts(generated, of, request):
     folder = request.getfixturevalue(of)
@@ -278,6 +280,7 @@ register(`data:text/javascript,${encodeURIComponent(hook)}`);
 """
 
 
+@one_in(2)
 @pytest.mark.parametrize("of", ["chat_folder", "eagle_folder", "pair_folder"])
 def test_without_koffi_texts_are_the_same(node, of, request, tmp_path):
     script = """

@@ -17,6 +17,7 @@ import pytest
 
 import edgespec
 from command import run
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import CPU, Device
 from edgespec.pair.opening import invariance_cache
@@ -170,6 +171,7 @@ def test_a_provider_that_runs_no_operator_is_refused(folder):
     assert said[-1].endswith("operators of target/fp32/decoder.onnx; take another provider (cpu)")
 
 
+@one_in(2)
 @pytest.mark.parametrize("target", [CPU, PLUGIN])
 @pytest.mark.parametrize("draft", [CPU, PLUGIN])
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import edgespec
+from depth import one_in
 from edgespec.core.requests import Score
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
@@ -117,6 +118,7 @@ def cut_after_end(tokens, model):
     return tokens[: tokens.index(end) + 1] if end in tokens else tokens
 
 
+@one_in(2)
 @needs_kernels
 @pytest.mark.parametrize("early_stopping", [True, False, "never"])
 @pytest.mark.parametrize("length_penalty", [1.0, 0.2])

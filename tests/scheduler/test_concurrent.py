@@ -14,6 +14,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy, write_t5
+from depth import one_in
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
@@ -85,6 +86,7 @@ def same(one, other):
     )
 
 
+@one_in(2)
 @needs_kernels
 @pytest.mark.parametrize("way", WAYS)
 def test_results_are_those_of_single_texts(shared, way):
@@ -98,6 +100,7 @@ def test_results_are_those_of_single_texts(shared, way):
         assert same(result, shared.generate(prompt, **options))
 
 
+@one_in(2)
 @needs_kernels
 @pytest.mark.parametrize("texts", [2, 5, 16])
 def test_texts_come_and_go_and_others_keep_theirs(shared, texts):

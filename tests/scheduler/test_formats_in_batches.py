@@ -15,7 +15,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy, write_small_llama, write_t5
-from depth import by_turns
+from depth import by_turns, one_in
 from edgespec.device.kernels import installed_kernels
 from edgespec_export.export_pair import export_pair
 from edgespec_export.quantization.formats import FORMATS
@@ -63,6 +63,7 @@ def folder(request, made_once) -> Path:
     return made_once(f"batches-{request.param.__name__}", make) / "pair"
 
 
+@one_in(2)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_texts_in_batches_are_those_made_alone(folder, variant):
     pair = edgespec.load(folder, threads=1, target_format=variant, capacity=64)

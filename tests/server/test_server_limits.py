@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 
 import edgespec
 from command import EDGESPEC, run
+from depth import one_in
 from edgespec.artifact.chat_format import user_message
 from edgespec.server.app import application
 from edgespec.server.http.event_stream import timed
@@ -322,6 +323,7 @@ def test_a_client_that_accepts_nothing_counts_as_gone():
 # --- the command ---------------------------------------------------------------------------------
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_ends_requests_in_flight(chat_folder, times):
     arguments = [EDGESPEC, "serve", chat_folder, "--port", "0", "--threads", "1", "--no-draft"]

@@ -43,6 +43,9 @@ export const EXPECTED: Readonly<Record<string, Expected>> | null = existsSync(FI
 /** Of each chat model's questions: all 50 take a browser minutes. */
 export const QUESTIONS = Number(process.env.EDGESPEC_WEB_QUESTIONS ?? 5);
 
+/** EDGESPEC_DEEP=1 also watches the memory of many texts. */
+export const DEEP = process.env.EDGESPEC_DEEP === "1";
+
 export function taskFor(
   pair: string,
   { count = Infinity, threads = 1, provider = "wasm" as Provider, inPlace = false } = {},
