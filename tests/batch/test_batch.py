@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from batch_files import lines_of, messages_of, texts_of, written
 from command import EDGESPEC, run
+from depth import one_in
 from edgespec.batch.result_lines import errors_path, partial_path, result_lines
 
 PROMPTS = ["ab" * 4, "The quick", "x", "once upon", "zz top"]
@@ -194,6 +195,7 @@ def whole(tiny_folder, tmp_path_factory) -> tuple[bytes, Path]:
     return kept[0], source
 
 
+@one_in(2)
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.77, 0.999, 1.0])
 @pytest.mark.parametrize("tail", [b"", b"\0" * 40, b"\0" * 40 + b"\n"])
 def test_a_batch_that_was_cut_off_anywhere_continues(

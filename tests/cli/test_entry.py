@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from command import run
+from depth import one_in
 from edgespec.artifact.readable_input import readable_twice
 from edgespec.artifact.text_file import read_text
 from edgespec.cli.commands.distill_command import SHAPE
@@ -49,6 +50,7 @@ runpy.run_module("edgespec", run_name="__main__")
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+@one_in(2)
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT to send")
 @pytest.mark.parametrize(
     "module", ["click", "edgespec.cli.main", "numpy", "edgespec.pair.pair", "tokenizers"]
@@ -93,6 +95,7 @@ def with_closed(streams: str, *arguments: object) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+@one_in(2, turn=1)
 @pytest.mark.skipif(os.name != "posix", reason="a shell's redirections")
 @pytest.mark.parametrize("arguments", [["--help"], ["generate"]], ids=str)
 def test_a_closed_standard_output_is_one_line(tiny_folder, arguments):

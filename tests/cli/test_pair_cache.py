@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from command import run
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.library.exporting import export_request
 from edgespec.library.pair_cache import cached_folder, pair_folder, pairs_home
@@ -93,6 +94,7 @@ def test_a_checkpoint_is_exported_on_first_use_and_reused(own_checkpoints, expor
     assert exports == [(str(target), None)]
 
 
+@one_in(3)
 @pytest.mark.parametrize("command", ["inspect", "chat", "bench"])
 def test_other_commands_take_names_too(own_checkpoints, exports, tmp_path, command):
     target, _ = own_checkpoints
@@ -227,6 +229,7 @@ def test_every_request_has_a_folder_of_its_own(own_checkpoints):
 # --- the catalogue -------------------------------------------------------------------------------
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", ["smollm2-1.7b", HUB_TARGET])
 def test_a_well_known_target_gets_its_draft_and_the_reason(name, hub, exports, home):
     said = run("generate", name, "abc", "-n", 3, *ONE).stderr

@@ -13,6 +13,7 @@ import pytest
 
 from branches import exact_distribution
 from candidate_drafter import WithCandidates
+from depth import one_in
 from edgespec.core.decode import decoded, plain, speculate
 from edgespec.core.distribution_options import LogitEdits
 from edgespec.core.logit_edits import edit_of
@@ -91,11 +92,13 @@ def test_plain_text_has_the_edited_distribution():
     assert exact_distribution(run) == expected_distribution()
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", RULES)
 def test_speculative_text_has_the_edited_distribution(rule):
     assert found_distribution(rule) == expected_distribution()
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("rule", RULES)
 def test_text_with_candidates_has_the_edited_distribution(rule):
     assert found_distribution(rule, WithCandidates, BranchingTable) == expected_distribution()

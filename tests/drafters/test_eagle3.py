@@ -285,6 +285,7 @@ formats_and_kernels = pytest.mark.parametrize(
 )
 
 
+@one_in(2)
 @formats_and_kernels
 def test_greedy_texts_are_the_targets(pair_folder, variant, kernels, monkeypatch):
     monkeypatch.setenv(SWITCH, kernels)
@@ -296,6 +297,7 @@ def test_greedy_texts_are_the_targets(pair_folder, variant, kernels, monkeypatch
         assert drafted.token_ids == plain.token_ids
 
 
+@one_in(2, turn=1)
 @formats_and_kernels
 def test_a_seed_has_one_text(pair_folder, variant, kernels, monkeypatch):
     monkeypatch.setenv(SWITCH, kernels)

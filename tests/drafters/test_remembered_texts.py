@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import edgespec
 from checkpoints import word_tokenizer, write_llama
+from depth import one_in
 from edgespec.artifact.manifest import TOKENIZER, read_manifest
 from edgespec.cli.main import main
 from edgespec.drafters import corpus as corpus_module
@@ -65,6 +66,7 @@ def only_file(folder):
 OPTIONS = [{}, {"temperature": 1.0, "seed": 3}, {"temperature": 0.7, "seed": 4, "rule": "coupled"}]
 
 
+@one_in(2)
 @pytest.mark.parametrize("options", OPTIONS, ids=["greedy", "sampled", "cooler"])
 def test_texts_are_the_plain_ones_whatever_is_stored(folder, tmp_path, options):
     plain = edgespec.load(folder, threads=1)

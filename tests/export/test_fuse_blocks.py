@@ -76,6 +76,7 @@ def export(write, options, tmp_path, **settings):
     return export_pair(str(source), None, tmp_path / "pair", measure=False, threads=1, **settings)
 
 
+@one_in(2)
 @pytest.mark.parametrize("case", CASES)
 def test_fused_blocks_of_each_graph_are_counted(case, tmp_path):
     write, options, expected = CASES[case]
@@ -93,6 +94,7 @@ def test_a_format_without_operators_for_blocks_counts_none(tmp_path):
     assert [variant.blocks for variant in manifest.target.variants.values()] == [{}, {}]
 
 
+@one_in(2)
 @pytest.mark.parametrize("number_format", ["int8", "int4"])
 def test_blocks_with_a_narrow_cache_are_fused(number_format, tmp_path):
     formats = {"target_formats": [number_format], "cache_formats": ["fp32", "fp16", "int8"]}

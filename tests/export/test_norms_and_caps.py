@@ -181,6 +181,7 @@ CONFIGS = {
 }
 
 
+@one_in(2)
 @pytest.mark.parametrize("config", CONFIGS)
 def test_other_configs_are_understood(config, tmp_path):
     name, changes = CONFIGS[config]

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -79,6 +80,7 @@ def difference(source, out):
     return max(differences(source, exported, model).values())
 
 
+@one_in(2)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("own_head", [True, False])
 def test_logits_are_those_of_transformers(case, own_head, tmp_path):
@@ -139,6 +141,7 @@ def test_number_formats_stay_near_the_model_and_keep_rows_apart(folder):
         assert variant.distance is None or variant.distance.kl < limit, name
 
 
+@one_in(2)
 @pytest.mark.parametrize("format_", [*FORMATS, "int8-cache-int8"])
 def test_a_text_with_a_draft_is_the_targets_own(folder, format_):
     pair = edgespec.load(folder, threads=1, target_format=format_)

@@ -13,6 +13,7 @@ import threading
 import pytest
 
 import edgespec
+from depth import one_in
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.grammar import grammar_reading, reading_program
 from grammar_schemas import closed
@@ -89,6 +90,7 @@ def test_a_grammar_that_overflows_the_stack_is_refused(name):
     edgespec.lark('start: "a"')
 
 
+@one_in(2)
 @posix
 @pytest.mark.parametrize("name", TOO_LONG)
 def test_a_grammar_that_takes_long_is_refused(name, hasty):

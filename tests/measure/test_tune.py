@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import edgespec
-from depth import one_in
+from depth import deep, one_in
 from edgespec.artifact.manifest import read_manifest, write_manifest
 from edgespec.cli.main import main
 from edgespec.core.decode import Round
@@ -101,6 +101,7 @@ def test_the_table_says_what_to_do(own_pair, text):
     assert read_profile(own_pair, read_manifest(own_pair)) is None
 
 
+@deep
 def test_a_plot_is_drawn(own_pair, text, tmp_path):
     pytest.importorskip("matplotlib")
     result = tuned(own_pair, text, "--dry-run", "--plot", tmp_path / "curves.png")
@@ -263,6 +264,7 @@ def test_a_profile_without_a_draft_is_followed_unless_a_draft_is_asked_for(own_p
     assert pair.generate("text", max_new_tokens=8, gamma=2).stats.drafted > 0
 
 
+@one_in(2)
 @pytest.mark.parametrize("damage", ["{", '{"gamma": 3}', "[]"])
 def test_a_damaged_profile_is_one_line_and_the_text_comes(own_pair, damage):
     expected = run("generate", own_pair, "text").stdout

@@ -278,6 +278,7 @@ def test_the_first_of_several_stop_strings_ends_the_text(words):
     assert result.text == min(whole.partition(first)[0], whole.partition(second)[0], key=len)
 
 
+@one_in(2)
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_text_held_back_for_a_stop_string_is_released_when_it_does_not_come(words, draft):
     whole = words.generate(WORDS, max_new_tokens=20, ignore_eos=True, draft=False).text
@@ -343,6 +344,7 @@ def test_a_full_cache_ends_the_text(tiny, prompt_length, draft):
     assert len(result.token_ids) == capacity - prompt_length + 1  # the last one is not cached
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_a_smaller_capacity_ends_it_earlier_and_changes_nothing_else(tiny_folder, tiny, draft):
     small = edgespec.load(tiny_folder, threads=1, capacity=30)

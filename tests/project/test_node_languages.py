@@ -13,6 +13,7 @@ import pytest
 import edgespec
 from bart_checkpoints import write_languages
 from checkpoints import write_llama
+from depth import one_in
 from edgespec_export.export_pair import export_pair
 from tokenizer_folders import sentencepiece_bpe
 
@@ -54,6 +55,7 @@ def in_javascript(folder, *tasks):
     return json.loads(done.stdout)
 
 
+@one_in(2)
 @pytest.mark.parametrize("kind", ["MBart50Tokenizer", "MBartTokenizer"])
 def test_languages_are_those_asked_for(kind, tmp_path):
     source = write_languages(tmp_path / "checkpoint", kind)

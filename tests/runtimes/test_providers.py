@@ -347,12 +347,12 @@ def test_tuning_tries_every_provider_and_leaves_out_models_that_cannot_run_there
 
 def test_all_providers_are_tried_unless_some_are_named(tuned):
     found = {}
-    for asked in ((), ("--provider", CPU), ("--provider", PLUGIN)):
+    for asked in ((), ("--provider", PLUGIN)):
         rows = json.loads(tuned("--json", *asked).stdout)["trials"]
         found[asked] = {row["provider"] for row in rows}
-    every, *ones = found.values()
+    every, one = found.values()
     assert every >= {CPU, PLUGIN}
-    assert ones == [{CPU}, {PLUGIN}]
+    assert one == {PLUGIN}
     assert "there is no provider 'gone'" in tuned("--provider", "gone", code=2).stderr
 
 

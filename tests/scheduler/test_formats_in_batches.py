@@ -57,6 +57,7 @@ def folder(request, made_once) -> Path:
             target_formats=RUN_BY_KERNELS,
             draft_formats=["int8"],
             cache_formats=["fp32", "fp16", "int8"],
+            measure=False,  # so that only what is loaded is measured
             threads=1,
         )
 

@@ -20,6 +20,7 @@ import pytest
 
 import edgespec
 from command import EDGESPEC, run
+from depth import one_in
 from serving import CHAT, DRAFTED, GREEDY, QUESTION, TEXT, Served, chat, connected, events, sent
 
 openai = pytest.importorskip("openai")
@@ -198,6 +199,7 @@ def test_a_field_that_would_change_the_answer_is_refused_unless_it_asks_for_noth
         assert client.post(CHAT, json=chat(max_tokens=2, **{name: nothing})).status_code == 200
 
 
+@one_in(3)
 @pytest.mark.parametrize("name", sorted(ABSENT.keys() - TEXT_TYPES.keys() - {"prompt"}))
 def test_it_is_refused_at_completions_too(client, name):
     body = {"prompt": "a", "max_tokens": 2}
@@ -374,6 +376,7 @@ def test_every_field_with_a_type_has_a_case():
     assert WRONG_TYPES.keys() == TYPES.keys()
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("name", "value"),
     [(name, value) for name, values in WRONG_TYPES.items() for value in values],
