@@ -30,7 +30,7 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 os.environ["EDGESPEC_CONFIG"] = os.devnull
 
 # How long an example takes says nothing on a shared machine.
-hypothesis.settings.register_profile("edgespec", deadline=None, max_examples=100 if DEEP else 40)
+hypothesis.settings.register_profile("edgespec", deadline=None, max_examples=100 if DEEP else 30)
 hypothesis.settings.load_profile("edgespec")
 
 

@@ -23,6 +23,7 @@ from chat_templates import (
     TRIMS_TOGETHER,
     TURNS,
 )
+from depth import one_in
 from edgespec.artifact.chat_format import ChatFormat, user_message
 from edgespec.chat.chat_template import ChatTemplate
 from edgespec.errors import UsageError
@@ -72,6 +73,7 @@ def conversations(draw, system: bool):
     return messages
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("template", "system"),
     [

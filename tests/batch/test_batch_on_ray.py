@@ -283,11 +283,11 @@ def test_an_address_where_nothing_answers_is_named(tiny_folder, tmp_path):
 def test_an_address_where_something_else_answers_is_named_in_time(
     tiny_folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("edgespec.batch.ray_cluster.ANSWER_S", 3)
+    monkeypatch.setattr("edgespec.batch.ray_cluster.ANSWER_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         message = refused(tiny_folder, tmp_path, "--ray", address)
-    assert f"what answers at '{address}' was no Ray of this version within 3 s" in message
+    assert f"what answers at '{address}' was no Ray of this version within 1 s" in message
 
 
 def test_without_a_cluster_here_auto_says_so(tiny_folder, tmp_path, monkeypatch):

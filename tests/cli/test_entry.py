@@ -106,6 +106,7 @@ def test_a_closed_standard_output_is_one_line(tiny_folder, arguments):
     assert done.returncode == 1
 
 
+@one_in(2)
 @pytest.mark.skipif(os.name != "posix", reason="a shell's redirections")
 @pytest.mark.parametrize(("streams", "out"), [("2>&-", "-"), ("<&- >&- 2>&-", "out.jsonl")])
 def test_what_is_written_is_the_same_whatever_streams_are_closed(

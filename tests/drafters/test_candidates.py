@@ -290,6 +290,7 @@ def test_a_cache_that_is_full_ends_with_the_plain_text(folder):
 # --- which targets may score them -------------------------------------------------------------
 
 
+@one_in(2)
 def test_without_kernels_no_candidates_are_scored(folder, monkeypatch):
     monkeypatch.setenv(SWITCH, "0")
     pair = loaded(folder)

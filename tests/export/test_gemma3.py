@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from depth import one_in
+from depth import DEEP, one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -64,6 +64,7 @@ def difference(source, out):
     return differences(source, exported, model)["decoder"]
 
 
+@one_in(2)
 @pytest.mark.parametrize("case", CASES)
 def test_logits_are_those_of_transformers(case, tmp_path):
     source = write_gemma3(tmp_path / "checkpoint", **CASES[case])
@@ -148,7 +149,7 @@ def test_number_formats_stay_near_the_model_and_keep_rows_apart(cache, tmp_path)
         str(source),
         None,
         tmp_path / "pair",
-        target_formats=["fp32", "int8", "int4", "int8-groups", "fp16"],
+        target_formats=["fp32", "int8", "int4", *(["int8-groups", "fp16"] if DEEP else [])],
         cache_formats=[cache],
         threads=1,
     )

@@ -16,7 +16,7 @@ from test_hadamard import change_by_rotation
 
 import edgespec
 from checkpoints import write_noisy
-from depth import deep, one_in
+from depth import DEEP, deep, one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -55,7 +55,7 @@ def case(request, made_once):
             str(source),
             str(draft),
             folder / "pair",
-            target_formats=["fp32", "fp16", "int8", "int4"],
+            target_formats=["fp32", "int8", "int4", *(["fp16"] if DEEP else [])],
             draft_formats=["fp32"],
             cache_formats=["fp32", "int8"],
             threads=1,

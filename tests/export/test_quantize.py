@@ -163,7 +163,8 @@ MAX_DIFFERENCE = {
 def real(made_once):
     def make(folder):
         formats = ["fp32", *MAX_DIFFERENCE]
-        export_pair(str(MODELS / "en-de-draft"), None, folder, target_formats=formats, threads=1)
+        source, options = str(MODELS / "en-de-draft"), {"measure": False, "threads": 1}
+        export_pair(source, None, folder, target_formats=formats, **options)
 
     return made_once("formats-of-en-de-draft", make)
 

@@ -68,6 +68,7 @@ def test_an_int8_product_is_row_invariant(called, rng, name, threads):
         np.testing.assert_array_equal(part, whole[3 : 3 + count])
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("shape", "kind", "past"),
     [

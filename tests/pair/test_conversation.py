@@ -322,6 +322,7 @@ def test_impossible_options_are_refused_before_the_first_message(folder, options
     assert len(result.stderr.splitlines()) == 1
 
 
+@one_in(2)
 @pytest.mark.parametrize("command", ["chat", "generate"])
 def test_without_a_standard_input_there_is_no_message(folder, command):
     closed = f"{EDGESPEC} {command} {folder} --threads 1 <&-"

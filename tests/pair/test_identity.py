@@ -98,7 +98,7 @@ def test_sampled_text_with_a_draft_is_the_targets_own(family, prompts, sampling)
     """A seed has one text, whatever drafts and whatever γ is."""
     accepted, drafted = Counter(), Counter()
     cases = list(enumerate(prompts))
-    for seed, prompt in by_turns(cases, SAMPLINGS.index(sampling), len(SAMPLINGS)):
+    for seed, prompt in by_turns(cases, SAMPLINGS.index(sampling), 2 * len(SAMPLINGS)):
         options = {"seed": seed, "max_new_tokens": LENGTH, "logprobs": True, **sampling}
         expected = family.generate(prompt, draft=False, **options)
         for draft in ("model", "both"):

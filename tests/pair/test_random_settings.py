@@ -26,7 +26,7 @@ pytest.importorskip("llguidance")
 # Other tests run these lines too; counting them here would double the time of each pass.
 pytestmark = pytest.mark.no_cover
 
-SETTINGS = int(os.environ.get("EDGESPEC_SETTINGS", "300"))
+SETTINGS = int(os.environ.get("EDGESPEC_SETTINGS", "150"))
 SHARES = 5  # in which the settings are tried
 END = 1  # of `byte_tokenizer`: asserted below
 

@@ -135,6 +135,7 @@ def test_the_packages_own_tests_pass():
 # --- texts ---------------------------------------------------------------------------------------
 
 
+@one_in(2)
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_greedy_translations_equal_edgespecs(generated, pair, pair_folder, prompt):
     ours = pair.generate(prompt, draft="model", gamma=3)
@@ -170,6 +171,7 @@ def test_answers_of_a_chat_model_equal_edgespecs(
     assert theirs["stats"]["accepted"] == ours.stats.accepted > 0
 
 
+@one_in(2)
 @pytest.mark.parametrize("of", ["eagle_folder", "eagle3_folder", "shared_encoder_folder"])
 def test_drafts_that_read_their_target_equal_edgespecs(generated, of, request):
     folder = request.getfixturevalue(of)

@@ -13,7 +13,7 @@ import pytest
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
-from depth import by_turns, one_in
+from depth import by_turns, deep, one_in
 from edgespec.artifact.graph_io import CACHE_FORMATS
 from edgespec.artifact.manifest import MANIFEST, read_manifest
 from edgespec.device.device import Device
@@ -42,7 +42,10 @@ FAMILIES = {
 }
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(n, marks=deep) if n == "llama" else n for n in FAMILIES],
+)
 def folder(request, made_once):
     def make(folder):
         target = FAMILIES[request.param](folder / "target")

@@ -12,6 +12,7 @@ from fractions import Fraction
 import pytest
 
 from branches import exact_distribution
+from depth import one_in
 from edgespec.core.decode import plain, speculate
 from edgespec.core.requests import Score
 from edgespec.core.verification import block_rule, token_rule
@@ -102,6 +103,7 @@ def expected():
     return joint
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", [None, *RULES.values()], ids=["plain", *RULES])
 def test_two_texts_have_the_product_of_their_distributions(rule):
     found, together = joint_distribution(rule)

@@ -35,7 +35,7 @@ def server(chat_folder):
 def test_a_server_under_load_makes_no_error_and_leaks_no_cache(server):
     process, at = server
     load = Load(at, PROMPTS, tokens=40)
-    row = asyncio.run(measured(load, process.pid, STREAMS, seconds=8, pause=0.5))
+    row = asyncio.run(measured(load, process.pid, STREAMS, seconds=6, pause=0.5))
     assert row["errors"] == []
     assert row["leaked caches"] == 0
     assert load.texts
