@@ -247,10 +247,10 @@ build/npu/first-layers/edgespec.json: build/first-layers/2/config.json build/fir
 
 CHECK_NPU := PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/providers/check_pair.py qnn
 test-npu: build/npu/environment build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
-	$(CHECK_NPU) build/npu/tiny --tokens 4
+	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 40
 	$(CHECK_NPU) build/npu/first-layers --tokens 3 --prompts 6
 
-# Sampled texts, more prompts and a whole pair: for at least six minutes.
+# More samples and prompts, and a whole pair: for at least six minutes.
 test-npu-whole: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
 	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 200
 	$(CHECK_NPU) build/npu/first-layers --tokens 3
