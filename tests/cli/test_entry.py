@@ -79,6 +79,7 @@ def test_a_process_that_ignores_ctrl_c_still_ignores_it(tiny_folder):
     assert done.stdout
 
 
+@one_in(3)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that Linux has")
 @pytest.mark.parametrize("arguments", [["--help"], ["generate", "--help"], ["--version"]], ids=str)
 def test_help_on_a_full_disk_is_one_line(arguments):
@@ -128,6 +129,7 @@ def test_a_closed_standard_input_is_one_line(monkeypatch):
             read()
 
 
+@one_in(2)
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no bytes in arguments")
 @pytest.mark.parametrize(
     "arguments",

@@ -431,6 +431,7 @@ def test_a_candidate_for_a_position_that_is_not_drafted_is_dropped(parent):
     assert exact_distribution(run) == target_distribution(p, 4)
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("pair", PAIRS)
 def test_text_has_the_targets_distribution_when_the_draft_takes_its_arg_max(pair, rule):

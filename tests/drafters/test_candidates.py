@@ -336,6 +336,7 @@ def behind_the_line(model, monkeypatch):
     monkeypatch.setattr(model, "score", in_line)
 
 
+@one_in(2)
 @pytest.mark.parametrize("mutant", [None, cached_from_beside, behind_the_line])
 def test_row_invariance_is_measured_with_candidates_too(folder, monkeypatch, mutant):
     def opened(*given, **how):

@@ -373,6 +373,7 @@ def test_an_eagle_head_belongs_to_its_target(target, tmp_path):
         export_pair(str(t5), str(tmp_path / "draft"), tmp_path / "pair")
 
 
+@one_in(3)
 @pytest.mark.parametrize(
     ("role", "features", "words"),
     [

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from branches import exact_distribution
+from depth import one_in
 from edgespec.core.decode import decoded, speculate
 from edgespec.core.distribution import Distribution
 from edgespec.core.distribution_options import Sampling
@@ -168,6 +169,7 @@ def plain_distribution():
     return texts
 
 
+@one_in(2)
 @pytest.mark.parametrize("rule", [token_rule, block_rule])
 @pytest.mark.parametrize("gamma", [1, 2, 3])
 def test_the_text_has_the_targets_distribution(gamma, rule):

@@ -11,6 +11,7 @@ from tokenizers.models import BPE, WordPiece
 
 import edgespec
 from checkpoints import byte_tokenizer, word_tokenizer, write_small_llama
+from depth import one_in
 from edgespec_export.checkpoint.tokenizer.common_tokens import NoCommonTokensError, common_tokens
 from edgespec_export.export_pair import export_pair
 
@@ -128,6 +129,7 @@ def test_tokenizers_without_a_common_token_are_refused():
         common(pieces([], fallback=False), word_piece)
 
 
+@one_in(2)
 @pytest.mark.parametrize("options", [{"temperature": 0}, {"temperature": 1, "seed": 3}], ids=str)
 def test_a_pair_of_two_tokenizers_has_the_targets_own_text(options, tmp_path, caplog):
     target = write_small_llama(tmp_path / "target")

@@ -17,6 +17,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from checkpoints import byte_tokenizer
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -134,6 +135,7 @@ def test_tensors_come_back_as_they_were_before_the_conversion(source, tmp_path):
         np.testing.assert_allclose(weights.read(name), tensor, rtol=0, atol=1e-7)
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     "scaling", [{}, {"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0}]
 )
@@ -145,6 +147,7 @@ def test_logits_are_those_of_transformers_from_the_same_file(source, tmp_path, s
 KINDS = [index % 3 == 2 for index in range(7)]  # True: windowed
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("keys", "config"),
     [

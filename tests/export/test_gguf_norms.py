@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 from test_gguf_gemma3 import gguf_name
 
 from checkpoints import byte_tokenizer
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -101,6 +102,7 @@ def written(tmp_path, monkeypatch):
     return write
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_are_those_of_the_checkpoint(name, tmp_path, written):
     logits = []

@@ -259,6 +259,7 @@ def test_the_moments_are_those_of_what_a_product_reads(tmp_path):
     np.testing.assert_allclose(moments.of(FIRST), x.T @ x, rtol=1e-3, atol=1e-3)
 
 
+@one_in(2)
 @pytest.mark.parametrize("write", [write_llama, write_t5])
 def test_the_bytes_of_moments_asked_for_at_once_are_bounded(write, tmp_path, monkeypatch):
     source = write(tmp_path / "checkpoint", **SIZES)

@@ -10,6 +10,7 @@ from gguf.quants import dequantize, quantize
 
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_noisy, write_t5
+from depth import one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec_export.export_pair import export_pair
@@ -79,6 +80,7 @@ def test_the_embedding_is_the_tables_rows(rng, tmp_path):
     np.testing.assert_array_equal(found, table[ids])
 
 
+@one_in(2)
 @pytest.mark.parametrize("write", [write_llama, write_t5])
 def test_text_with_a_draft_is_the_text_without(write, tmp_path):
     source = write(tmp_path / "checkpoint", **SIZES)

@@ -84,6 +84,7 @@ def test_logits_are_those_of_transformers_at_every_position(case):
     assert expected.std() > 0.5
 
 
+@one_in(2)
 @pytest.mark.parametrize("variant", ["fp32", "int8-cache-int8"])
 def test_positions_after_a_rewind_across_windows_have_the_same_bits(case, variant):
     model = opened(case.pair, variant)
@@ -287,6 +288,7 @@ def test_a_mistake_changes_the_logits(mistake, tmp_path, monkeypatch):
 # --- int8 without a rotated stream ----------------------------------------------------------------
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", ["Olmo2", "Exaone4", "Gemma", "Gemma2"])
 def test_the_rotations_of_int8_alone_change_nothing(name, tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "rotated", replace(FORMATS["fp32"], make=RotatedFloat))

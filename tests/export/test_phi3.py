@@ -80,6 +80,7 @@ def longrope(count, **changes):
     return {**settings, "rope_theta": 1e4, **changes}
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("count", "changes"),
     [

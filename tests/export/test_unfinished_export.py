@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from depth import one_in
 from edgespec.artifact.manifest import MANIFEST
 from edgespec_export.export_pair import export_pair
 from refusals import contents, export, failure, load, usage
@@ -77,6 +78,7 @@ def test_an_interrupted_export_continues_after_its_last_tensor(
     assert {path.name for path in own_pair.parent.iterdir()} == {"pair", "new"}
 
 
+@one_in(2)
 @pytest.mark.parametrize("tensors", [1, 2, 8])
 def test_an_interrupted_int8_export_gives_the_same_bytes(tiny_checkpoints, tmp_path, tensors):
     """Also between a matrix and its scales."""

@@ -84,6 +84,7 @@ def test_keys_and_values_are_rounded_exactly_as_the_standard_operators_do(
         np.testing.assert_array_equal(mine[seen], other[seen])
 
 
+@one_in(2)
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("cache", NARROW)
 @pytest.mark.parametrize("encoding", ["Rotary", "Biased", "Windowed"])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from checkpoints import byte_tokenizer, character_tokenizer
+from depth import one_in
 from edgespec.errors import UsageError
 from edgespec.pair.prompt import PromptEncoder
 from edgespec.pair.token_bound import TokenBound
@@ -50,6 +51,7 @@ TOKENIZERS = {
 BOUNDED = ("bytes", "composing")
 
 
+@one_in(2)
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(
     text=st.text(st.sampled_from("ab \n\u0301\u1100\u1161"), max_size=300), most=st.integers(1, 40)

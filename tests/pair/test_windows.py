@@ -106,12 +106,14 @@ def change_by_dropped_keys(folder, format_):
     return float(np.abs(np.concatenate(ours) - np.concatenate(expected)).max())
 
 
+@one_in(2, turn=1)
 @pytest.mark.parametrize(("format_", "kernels"), WAYS)
 def test_after_a_rewind_no_window_shows_a_dropped_key(folder, format_, kernels, monkeypatch):
     monkeypatch.setenv(SWITCH, kernels)
     assert change_by_dropped_keys(folder, format_) == 0
 
 
+@one_in(2)
 @pytest.mark.parametrize(("format_", "kernels"), WAYS)
 def test_a_prompt_read_in_pieces_is_one_read_at_once(folder, format_, kernels, monkeypatch):
     monkeypatch.setenv(SWITCH, kernels)

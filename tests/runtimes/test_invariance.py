@@ -151,6 +151,7 @@ def test_rows_that_change_others_are_found(plan, mutant):
     assert not measured(mutant(), plan).is_row_invariant
 
 
+@one_in(2)
 @pytest.mark.parametrize("residue", range(8))
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_one_row_that_differs_only_somewhere_is_never_called_alone(plan, residue):
@@ -159,6 +160,7 @@ def test_one_row_that_differs_only_somewhere_is_never_called_alone(plan, residue
     assert found.one_row_difference > 0
 
 
+@one_in(2)
 @pytest.mark.parametrize("rows", range(2, MAX_ROWS))
 @pytest.mark.parametrize("start", STARTS)
 def test_every_number_of_rows_is_measured_behind_every_start(start, rows):

@@ -8,6 +8,7 @@ import sys
 import onnxruntime as ort
 import pytest
 
+from depth import one_in
 from edgespec_runtimes.ort.providing import plugins
 
 MODULE = """
@@ -49,6 +50,7 @@ def loaded():
 NEEDS = "Requires-Dist: onnxruntime>=1.24\n"
 
 
+@one_in(2)
 @pytest.mark.parametrize(
     ("name", "needs"),
     [("onnxruntime-qnn", ""), ("onnxruntime-ep-thing", ""), ("x-ep-y", ""), ("chips", NEEDS)],
