@@ -76,7 +76,7 @@ def test_overfitting_to_few_texts_is_reported(llama_folder, prompts, tmp_path):
     few = tmp_path / "few.txt"
     few.write_text("".join(prompts.read_text().splitlines(keepends=True)[:20]))
     draft = tmp_path / "draft"
-    options = ["--layers", "2", "--steps", "200", "-n", "12", "--rate", "5e-3", "-o", str(draft)]
+    options = ["--layers", "2", "--steps", "100", "-n", "12", "--rate", "5e-3", "-o", str(draft)]
     run = CliRunner().invoke(main, ["distill", str(llama_folder), "--text", str(few), *options])
     assert run.exit_code == 0
     result = json.loads((draft / "distillation.json").read_text())["result"]
