@@ -28,7 +28,7 @@ PROMPT = "Why is the sky blue?"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("model")
     parser.add_argument("--without-compiler", action="store_true")
     options = parser.parse_args()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import uvicorn
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgespec.server.http.http_server import server_config
@@ -40,7 +41,7 @@ def answering_while_loading(at: socket.socket) -> Iterator[None]:
 
 async def _application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] == "/health":
-        response = JsonResponse({"status": "ok"}, headers=CLOSE)
+        response: Response = JsonResponse({"status": "ok"}, headers=CLOSE)
     else:
         error = LoadingError("the models are being loaded; ask again in a moment")
         response = refusal(scope["path"], error, headers=CLOSE)
