@@ -18,7 +18,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu test-npu-whole
+.PHONY: native native-arm64 native-windows native-macos native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu test-npu-whole
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -121,10 +121,22 @@ COMPILES := $(CI)$(shell uname -m | grep -qE 'x86_64|aarch64|arm64' && command -
 
 # tests/native are skipped where it was not built. EDGESPEC_TARGETS=avx2 compiles the kernels of one target only.
 # With a JDK it has the binding for Java, too.
+EDGESPEC_JAVA ?= $(if $(shell command -v javac),ON,OFF)
 native:
-	cmake -S runtimes/native -B build/native -DEDGESPEC_TESTS=ON -DEDGESPEC_JAVA=$(if $(shell command -v javac),ON,OFF) \
+	cmake -S runtimes/native -B build/native -DEDGESPEC_TESTS=ON -DEDGESPEC_JAVA=$(EDGESPEC_JAVA) \
 		$(if $(EDGESPEC_TARGETS),-DEDGESPEC_TARGETS='$(EDGESPEC_TARGETS)') --log-level=WARNING
 	cmake --build build/native --parallel 2
+
+# For other systems, from this one. tests/native/test_platforms.py runs the first under qemu-user, the second under
+# wine64, with ONNX Runtime from npm; nothing here runs macOS.
+native-arm64: TOOLCHAIN = aarch64-linux-gnu
+native-windows: TOOLCHAIN = x86_64-windows-gnu
+native-macos: TOOLCHAIN = aarch64-macos
+native-arm64 native-windows native-macos: .venv/kernel-tools
+	PATH="$(abspath $(BIN)):$$PATH" cmake -S runtimes/native -B build/$@ -DEDGESPEC_TESTS=ON \
+		--toolchain $(CURDIR)/runtimes/kernels/cmake/$(TOOLCHAIN).cmake \
+		$(if $(EDGESPEC_TARGETS),-DEDGESPEC_TARGETS='$(EDGESPEC_TARGETS)') --log-level=WARNING
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/$@ --parallel 2
 
 demo-native: native build/en-de/edgespec.json build/smollm2/edgespec.json
 	examples/demo_native build/native build/en-de build/smollm2

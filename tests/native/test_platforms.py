@@ -1,0 +1,168 @@
+"""Claim: on other systems and processors libedgespec draws and decides as Python does here.
+
+A program asks it for recorded rounds and for texts: built here, for ARM64 (make native-arm64, run
+by qemu) and for Windows (make native-windows, run by Wine). What was not built is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from native_library import BUILD, RULES, runtime_library
+
+ROOT = Path(__file__).parents[2]
+RUNTIMES = ROOT / "runtimes/js/node_modules/onnxruntime-node/bin/napi-v6"
+WINE = "/usr/lib/wine/wine64"
+ENDINGS = {"eos": 1, "stop": 2, "max_tokens": 3, "capacity": 4}
+REQUESTS = (
+    {"draft": 0},
+    {"draft": 1, "gamma": 3},
+    {"draft": 2, "gamma": 4},
+    {"draft": 1, "gamma": 3, "repetition_penalty": 1.2, "min_tokens": 9},
+)
+PROMPTS = ([5, 60, 7, 33], [12, 12, 40, 12, 12, 40, 12, 12], [200])
+# An ARM64 processor with the dot product. ONNX Runtime looks it up in /proc/cpuinfo: the host's.
+CPUINFO = """processor\t: 0
+Features\t: fp asimd aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm asimddp
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x1
+CPU part\t: 0xd0b
+CPU revision\t: 1
+
+"""
+
+
+class Here:
+    build = BUILD
+    suffix = ""
+
+    @staticmethod
+    def missing() -> str | None:
+        return None
+
+    @staticmethod
+    def runtime() -> Path:
+        return runtime_library()
+
+    @staticmethod
+    def command(folder: Path) -> list[str]:
+        return []
+
+    @staticmethod
+    def path(path: Path) -> str:
+        return str(path)
+
+
+class Arm64(Here):
+    build = Path(os.environ.get("EDGESPEC_NATIVE_ARM64", ROOT / "build/native-arm64"))
+
+    @staticmethod
+    def missing() -> str | None:
+        return None if shutil.which("qemu-aarch64") else "needs qemu-user"
+
+    @staticmethod
+    def runtime() -> Path:
+        return RUNTIMES / "linux/arm64/libonnxruntime.so.1"
+
+    @staticmethod
+    def command(folder: Path) -> list[str]:
+        (folder / "proc").mkdir()
+        (folder / "proc/cpuinfo").write_text(CPUINFO * (os.cpu_count() or 1))
+        (folder / "lib").symlink_to("/usr/aarch64-linux-gnu/lib")
+        return ["qemu-aarch64", "-cpu", "cortex-a76", "-L", str(folder)]
+
+
+class Windows(Here):
+    build = Path(os.environ.get("EDGESPEC_NATIVE_WINDOWS", ROOT / "build/native-windows"))
+    suffix = ".exe"
+
+    @staticmethod
+    def missing() -> str | None:
+        return None if Path(WINE).exists() else "needs wine64"
+
+    @staticmethod
+    def runtime() -> Path:
+        return RUNTIMES / "win32/x64/onnxruntime.dll"
+
+    @staticmethod
+    def command(folder: Path) -> list[str]:
+        return [WINE]
+
+    @staticmethod
+    def path(path: Path) -> str:
+        return "Z:" + str(path).replace("/", "\\")
+
+
+@pytest.fixture(scope="module", params=[Here, Arm64, Windows], ids=lambda one: one.__name__)
+def platform(request):
+    here = request.param
+    if not (here.build / f"check_platform{here.suffix}").exists() or not here.runtime().exists():
+        pytest.skip(f"{here.build} or ONNX Runtime for it is not there")
+    if here.missing():
+        pytest.skip(here.missing())
+    return here
+
+
+@pytest.fixture(scope="module")
+def answers(platform, tmp_path_factory):
+    """Asks the program: its answer to each line."""
+    folder = tmp_path_factory.mktemp("platform")
+    command = [*platform.command(folder), f"{platform.build}/check_platform{platform.suffix}"]
+    wine = {"WINEPREFIX": str(folder / "wine"), "WINEDEBUG": "-all"}
+
+    def ask(arguments: Sequence[object], lines: Sequence[str]) -> list[str]:
+        result = subprocess.run(
+            [*command, *map(str, arguments)],
+            input="".join(f"{line}\n" for line in lines),
+            capture_output=True,
+            text=True,
+            env=os.environ | wine,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()
+
+    return ask
+
+
+def written(options: dict[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in options.items())
+
+
+def test_every_recorded_decision_is_pythons(answers):
+    recorded = json.loads((ROOT / "runtimes/js/tests/decisions.json").read_text("utf-8"))
+    names = {
+        name: re.sub(r"[A-Z]", lambda one: f"_{one[0].lower()}", name)
+        for name in (name for options in recorded["options"] for name in options)
+    }
+    kinds = [
+        written({names[name]: value for name, value in options.items()} | {"rule": RULES[rule]})
+        for rule in ("token", "block", "coupled")
+        for options in recorded["options"]
+    ]
+    lines = [f"{seed} {kinds[seed % len(kinds)]}" for seed in range(len(recorded["decisions"]))]
+    sizes = [recorded[name] for name in ("vocabulary", "gamma", "prompt_tokens")]
+    found = answers(["decisions", *sizes], lines)
+    assert found == [",".join(map(str, decision)) for decision in recorded["decisions"]]
+
+
+def test_greedy_texts_are_pythons(platform, answers, tiny_folder, tiny):
+    asked = [(prompt, {"max_new_tokens": 24} | given) for prompt in PROMPTS for given in REQUESTS]
+    lines = [f"{','.join(map(str, prompt))} {written(given)}" for prompt, given in asked]
+    pair, library = platform.path(tiny_folder), platform.path(platform.runtime())
+    found = answers(["texts", pair, library], lines)
+    for (prompt, given), answer in zip(asked, found, strict=True):
+        options = {name: value for name, value in given.items() if name not in ("draft", "gamma")}
+        expected = tiny.generate(prompt, draft=False, **options)
+        tokens, ending = answer.split()
+        assert list(map(int, tokens.split(","))) == expected.token_ids, given
+        assert int(ending) == ENDINGS[expected.finish_reason]
