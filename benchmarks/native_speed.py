@@ -1,0 +1,186 @@
+"""libedgespec beside Python: tokens a second, the loop's share of a round, load and memory.
+
+    python benchmarks/native_speed.py build/smollm2 --target-format int8
+    python benchmarks/native_speed.py build/en-de
+
+Needs `make native`, a C compiler and a quiet machine. Both generate the same prompts of
+`same_texts.py` greedily with the default draft, in turns, so drift of the machine affects both;
+their texts are compared. The loop is what a text takes outside of ONNX Runtime's calls, by a clock
+around them (`run_timer.c`). Load, first token and memory are those of a new process with warm
+files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import edgespec
+from record import begin, write_result
+from same_texts import prompts_for
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+native_library = import_module("native_library")  # the same binding that the tests use
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("pair", type=Path)
+    parser.add_argument("--target-format")
+    parser.add_argument("--prompts", type=int, default=20)
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--gamma", type=int, help="for both; else each one's default")
+    parser.add_argument("--only-load", action="store_true", help=argparse.SUPPRESS)
+    if "--only-load" in sys.argv:
+        print(json.dumps(_loaded(parser)))
+        return
+    options, record = begin(parser)
+    found = {
+        "speed": _speeds(options),
+        "loop": _loop(options),
+        "new_process": _new_process(options),
+    }
+    found["library_bytes"] = _stripped_bytes()
+    print(json.dumps(found, indent=2))
+    write_result(options, record, **found)
+
+
+def _speeds(options: argparse.Namespace) -> dict[str, Any]:
+    """Tokens a second of both, and their ratio."""
+    pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
+    prompts = _token_prompts(pair, options)
+    given = {} if options.gamma is None else {"gamma": options.gamma}
+    session = _opened(options).session()
+
+    def python() -> list[list[int]]:
+        return [
+            pair.generate(prompt, max_new_tokens=options.tokens, **given).token_ids
+            for prompt in prompts
+        ]
+
+    def native() -> list[list[int]]:
+        return [session.text(prompt, max_new_tokens=options.tokens, **given) for prompt in prompts]
+
+    texts = python()
+    if native() != texts:
+        sys.exit("the texts differ: nothing to compare")
+    tokens = sum(map(len, texts))
+    seconds: dict[str, list[float]] = {"python": [], "native": []}
+    sides = {"python": python, "native": native}
+    for number in range(options.rounds):
+        for side in sorted(sides, reverse=bool(number % 2)):
+            began = time.perf_counter()
+            sides[side]()
+            seconds[side].append(time.perf_counter() - began)
+    ratios = [old / new for old, new in zip(seconds["python"], seconds["native"], strict=True)]
+    low, _, high = quantiles(ratios, n=4)
+    return {
+        "python_tokens_per_second": round(tokens / median(seconds["python"]), 1),
+        "native_tokens_per_second": round(tokens / median(seconds["native"]), 1),
+        "ratio": round(median(ratios), 3),
+        "quartiles": [round(low, 3), round(high, 3)],
+    }
+
+
+def _loop(options: argparse.Namespace) -> dict[str, Any]:
+    """What the library takes of a text outside of ONNX Runtime's calls; prompts are not counted."""
+    pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
+    prompts = _token_prompts(pair, options)
+    with TemporaryDirectory() as folder:
+        timer = Path(folder) / "run_timer.so"
+        header = ROOT / "runtimes/kernels/third_party/onnxruntime"
+        source = Path(__file__).with_name("run_timer.c")
+        command = ["cc", "-shared", "-fPIC", "-O2", "-isystem", header, source, "-o", timer]
+        subprocess.run(command, check=True)
+        os.environ["RUN_TIMER_LIBRARY"] = str(native_library.runtime_library())
+        session = _opened(options, onnxruntime=str(timer)).session()
+        taken = ctypes.CDLL(str(timer)).run_timer_taken
+        inside, calls = ctypes.c_int64(), ctypes.c_int64()
+        total, spent, rounds = 0.0, 0, 0
+        for prompt in prompts:
+            session.begin(prompt, max_new_tokens=options.tokens)
+            taken(ctypes.byref(inside), ctypes.byref(calls))
+            began = time.perf_counter()
+            rounds += sum(1 for _ in session.pieces())
+            total += time.perf_counter() - began
+            taken(ctypes.byref(inside), ctypes.byref(calls))
+            spent += inside.value
+    return {
+        "share": round(1 - spent / 1e9 / total, 4),
+        "us_a_round": round((total * 1e6 - spent / 1e3) / rounds, 1),
+    }
+
+
+def _new_process(options: argparse.Namespace) -> dict[str, float]:
+    """Medians of five new processes, after one that warms the files."""
+    command = [sys.executable, __file__, str(options.pair), "--only-load"]
+    command += ["--threads", str(options.threads)]
+    if options.target_format:
+        command += ["--target-format", options.target_format]
+    runs = [json.loads(subprocess.check_output(command)) for _ in range(6)][1:]
+    return {name: round(median(run[name] for run in runs), 3) for name in runs[0]}
+
+
+def _loaded(parser: argparse.ArgumentParser) -> dict[str, float]:
+    """Seconds to load and to the first token, and MB that the process grew by at its highest."""
+    parser.add_argument("--threads", type=int)
+    options = parser.parse_args()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = _kilobytes("VmRSS")
+    began = time.perf_counter()
+    model = _opened(options)
+    loaded = time.perf_counter()
+    session = model.session()
+    session.begin([5, 60, 7], max_new_tokens=1)
+    next(session.pieces())
+    first = time.perf_counter()
+    weights = sum(file.stat().st_size for file in options.pair.rglob("*.data"))
+    return {
+        "load_seconds": loaded - began,
+        "first_token_seconds": first - began,
+        "peak_mb": (_kilobytes("VmHWM") - before) * 1.024e-3,
+        "weights_of_all_formats_mb": weights / 1e6,
+    }
+
+
+def _kilobytes(name: str) -> int:
+    """A line of this process's state."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def _opened(options: argparse.Namespace, **given: Any) -> Any:
+    if options.target_format:
+        given["target_format"] = options.target_format
+    return native_library.NativeModel(options.pair, threads=options.threads, **given)
+
+
+def _token_prompts(pair: edgespec.Pair, options: argparse.Namespace) -> list[list[int]]:
+    return [
+        pair.tokenizer.encode(text).ids for text in prompts_for(options.pair)[: options.prompts]
+    ]
+
+
+def _stripped_bytes() -> int:
+    with TemporaryDirectory() as folder:
+        stripped = Path(folder) / "libedgespec.so"
+        subprocess.run(["strip", "-o", stripped, native_library.LIBRARY.resolve()], check=True)
+        return stripped.stat().st_size
+
+
+if __name__ == "__main__":
+    main()
