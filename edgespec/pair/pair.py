@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
 from edgespec.chat.long_conversation import Policy, checked_policy
@@ -64,7 +65,6 @@ class Pair(OfParts, KeepsPrefixes):
         self._engine = TextEngine(parts, drafting)
         self._encoder = self._engine.encoder
         self._beams: BeamSearch | None = None
-        self._turns: AsyncTurns | None = None
 
     @property
     def tool_use(self) -> ToolUse:
@@ -139,7 +139,7 @@ class Pair(OfParts, KeepsPrefixes):
         self, prompt: PromptInput, **options: Unpack[GenerationOptions]
     ) -> Generation:
         """`generate` for coroutines; those of an event loop get their texts one after the other."""
-        return await self._async_turns().generate(lambda: self.stream(prompt, **options))
+        return await self._turns.generate(lambda: self.stream(prompt, **options))
 
     @with_options(GenerationOptions, DEFAULTS)
     def astream(self, prompt: PromptInput, **options: Unpack[GenerationOptions]) -> AsyncStream:
@@ -148,14 +148,13 @@ class Pair(OfParts, KeepsPrefixes):
         A thread computes; several streams of an event loop wait for their turns (`amany` makes
         them at once). Errors come with the first chunk.
         """
-        return self._async_turns().stream(lambda: self.stream(prompt, **options))
+        return self._turns.stream(lambda: self.stream(prompt, **options))
 
-    def _async_turns(self) -> AsyncTurns:
+    @cached_property
+    def _turns(self) -> AsyncTurns:
         from edgespec.pair.concurrent.async_turns import AsyncTurns
 
-        if self._turns is None:
-            self._turns = AsyncTurns()
-        return self._turns
+        return AsyncTurns()
 
     def score(
         self,
@@ -224,11 +223,7 @@ class Pair(OfParts, KeepsPrefixes):
         Raises:
             UsageError: an argument is out of range, or a prompt is too long.
         """
-        from edgespec.pair.concurrent.in_order import InOrder
-
-        ordered = InOrder[Generation]()
-        for number, result in self.many(texts).results(prompts, n=n, **options):
-            yield from ordered.add(number, result)
+        yield from self.many(texts).in_order(prompts, n=n, **options)
 
     def amany(self, texts: int = MANY, capacity: int | None = None) -> AsyncBatch:
         """`many` for coroutines: they wait in the event loop, and a thread computes for all of
@@ -257,13 +252,9 @@ class Pair(OfParts, KeepsPrefixes):
 
         The arguments, results and errors are those of `generate_many`.
         """
-        from edgespec.pair.concurrent.in_order import InOrder
-
-        ordered = InOrder[Generation]()
         async with self.amany(texts) as many:
-            async for number, result in many.results(prompts, n=n, **options):
-                for following in ordered.add(number, result):
-                    yield following
+            async for result in many.in_order(prompts, n=n, **options):
+                yield result
 
     @with_options(BeamOptions, BEAM_DEFAULTS)
     def beam_search(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 from edgespec.errors import UsageError
 from edgespec.pair.concurrent.batch_thread import BatchThread, Event
 from edgespec.pair.concurrent.daemon_threads import DaemonThreads
+from edgespec.pair.concurrent.in_order import InOrder
 from edgespec.pair.concurrent.seeds import check_n, seeded
 from edgespec.pair.generation import Chunk, Generation
 from edgespec.pair.generation_options import GenerationOptions
@@ -127,6 +128,15 @@ class AsyncBatch:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+
+    async def in_order(
+        self, prompts: Iterable[PromptInput], *, n: int = 1, **options: Unpack[GenerationOptions]
+    ) -> AsyncIterator[Generation]:
+        """`results` in the order of the prompts, without their numbers."""
+        ordered = InOrder[Generation]()
+        async for number, result in self.results(prompts, n=n, **options):
+            for following in ordered.add(number, result):
+                yield following
 
     async def aclose(self) -> None:
         """Ends all texts, and the thread."""

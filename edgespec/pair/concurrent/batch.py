@@ -11,6 +11,7 @@ from edgespec.costs.controller import Adaptive, Controller
 from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.registry import DRAFTERS, own_costs
 from edgespec.errors import UsageError
+from edgespec.pair.concurrent.in_order import InOrder
 from edgespec.pair.concurrent.seeds import check_n, seeded
 from edgespec.scheduler.load_costs import AfterFirst, Load, LoadCosts
 from edgespec.scheduler.scheduler import SHARED, Scheduler
@@ -158,6 +159,14 @@ class Batch:
         finally:
             for stream in running.values():
                 stream.close()
+
+    def in_order(
+        self, prompts: Iterable[PromptInput], *, n: int = 1, **options: Unpack[GenerationOptions]
+    ) -> Iterator[Generation]:
+        """`results` in the order of the prompts, without their numbers."""
+        ordered = InOrder[Generation]()
+        for number, result in self.results(prompts, n=n, **options):
+            yield from ordered.add(number, result)
 
 
 class Slot:
