@@ -189,10 +189,8 @@ class Mixed:
         while True:
             life, began = self.lives[-1], time.perf_counter()
             while life is self.lives[-1] and life.ended is None:
-                status = Path(f"/proc/{life.process.pid}/status").read_text()
-                if "VmRSS:" in status:
-                    kilobytes = int(status.partition("VmRSS:")[2].split()[0])
-                    life.memory.append((time.perf_counter() - began, kilobytes / 1024))
+                if (resident := megabytes(life.process.pid)) is not None:
+                    life.memory.append((time.perf_counter() - began, resident))
                 await asyncio.sleep(2)
             await asyncio.sleep(0.2)
 
@@ -228,6 +226,15 @@ class Mixed:
         """What the server's log says of the texts that it was asked for."""
         records = [json.loads(line) for line in self.log.read_text().splitlines()]
         return Counter(record["outcome"] for record in records if record.get("method") == "POST")
+
+
+def megabytes(process: int) -> float | None:
+    """Resident memory; None for a process that has ended."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return None
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024 if "VmRSS:" in status else None
 
 
 def free_port() -> int:

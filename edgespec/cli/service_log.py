@@ -18,7 +18,7 @@ from edgespec.errors import UsageError
 __all__ = ["LEVELS", "service_log"]
 
 LEVELS = ("debug", "info", "warning", "error")
-LOGGERS = ("edgespec", "uvicorn")
+LOGGERS = ("edgespec", "uvicorn", "asyncio")
 
 
 class _Json(logging.Formatter):
@@ -83,6 +83,8 @@ def service_log(level: str, as_json: bool, file: Path | None) -> Iterator[None]:
     for logger in loggers:
         logger.handlers[:] = [handler]
         logger.setLevel(level.upper())
+    # Its warnings are of clients that left while they were sent to; each has its line.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_absent import ABSENT
 from edgespec.openai.openai_fields import TYPES
 
-__all__ = ["error_object", "openai_error", "unexpected"]
+__all__ = ["UnknownUrlError", "error_object", "openai_error", "unexpected"]
 
 # By the status of the answer: the field that an error is about, and OpenAI's code.
 CODES: dict[int, tuple[str | None, str]] = {
@@ -25,6 +25,10 @@ CODES: dict[int, tuple[str | None, str]] = {
 FIELDS = {*TYPES, *ABSENT, "messages", "prompt", "input", "file"}
 ABOUT = re.compile(r"([a-z_]+)(?: of token \d+)? (?:is|has) ")
 TOO_LONG = re.compile(r"the (?:prompt|text) has .* and the cache holds ")
+
+
+class UnknownUrlError(UsageError):
+    """Nothing is served at this path."""
 
 
 def error_object(
@@ -43,7 +47,9 @@ def error_object(
 def openai_error(error: EdgespecError, status: int) -> JsonObject:
     """The same with the field and the code that follow from the status and the message."""
     param, code = CODES.get(status, (None, None))
-    if status == 400:
+    if isinstance(error, UnknownUrlError) and status == 404:
+        param, code = None, "unknown_url"
+    elif status == 400:
         param, code = _about(str(error))
     return error_object(error, param, code)
 

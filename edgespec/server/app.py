@@ -13,7 +13,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from edgespec.errors import EdgespecError, UsageError, shortened
+from edgespec.errors import EdgespecError, shortened
+from edgespec.openai.openai_errors import UnknownUrlError
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
 from edgespec.server.http.access import Access, Hosts
@@ -135,7 +136,7 @@ async def _no_route(http: HttpRequest, error: Exception) -> Response:
     """JSON also for what is not here, such as embeddings."""
     assert isinstance(error, HTTPException)
     asked = shortened(f"{http.method} {http.url.path}")[1:-1]
-    refused = UsageError(
+    refused = UnknownUrlError(
         f"{asked} is not there; this server has POST {', '.join(api.path for api in TEXT_APIS)} "
         "and GET /v1/models"
     )

@@ -303,6 +303,16 @@ def test_errors_have_openais_codes(client, request_, status, code, param):
     assert (error["code"], error["param"]) == (code, param)
 
 
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat/completion", "/nothing"])
+def test_a_path_that_is_not_there_is_no_matter_of_the_model(client, path):
+    answer = client.post(path, json=chat())
+    assert answer.status_code == 404
+    assert (answer.json()["error"]["code"], answer.json()["error"]["param"]) == (
+        "unknown_url",
+        None,
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [
@@ -347,6 +357,17 @@ def test_a_log_whose_disk_is_full_is_said_once(capsys):
         for _ in range(3):
             logging.getLogger("edgespec.server").info("a request")
     assert capsys.readouterr().err.count("the log /dev/full cannot be written any more") == 1
+
+
+def test_what_the_event_loop_says_is_in_the_log_and_of_errors_only(tmp_path):
+    from edgespec.cli.service_log import service_log
+
+    log = tmp_path / "log"
+    with service_log("info", as_json=True, file=log):
+        logging.getLogger("asyncio").warning("socket.send() raised exception.")
+        logging.getLogger("asyncio").error("Task exception was never retrieved")
+    (line,) = log.read_text().splitlines()
+    assert json.loads(line)["message"] == "Task exception was never retrieved"
 
 
 # --- the page ------------------------------------------------------------------------------------
