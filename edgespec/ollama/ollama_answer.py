@@ -54,6 +54,10 @@ class OllamaAnswer:
         said = self._said(joined("text"), joined("thinking"), calls)
         return {**said, **self._numbers(result)}
 
+    def loaded(self) -> JsonObject:
+        """The answer to a request for no text: models are loaded from the start to the end."""
+        return {**self._said("", "", []), "done": True, "done_reason": "load"}
+
     def begin(self, number: int, result: Generation) -> Sequence[Event]:
         """Nothing."""
         self._blocks = BlockReader(self._form.reader(result.opens_thinking))

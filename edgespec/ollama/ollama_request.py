@@ -11,7 +11,13 @@ from edgespec.openai.json_value import JsonObject, JsonValue, renamed
 from edgespec.openai.openai_absent import check_absent_of
 from edgespec.openai.openai_api import Request, chat_request, text_request
 
-__all__ = ["HARMLESS", "OPTIONS", "ollama_chat_request", "ollama_text_request"]
+__all__ = [
+    "HARMLESS",
+    "OPTIONS",
+    "asks_for_no_text",
+    "ollama_chat_request",
+    "ollama_text_request",
+]
 
 # Options that are here, by the names of OpenAI's fields.
 OPTIONS = {
@@ -34,6 +40,11 @@ ABSENT: Mapping[str, tuple[JsonValue, ...]] = {
     **{"width": (), "height": (), "steps": (), "logprobs": (False,), "top_logprobs": (0,)},
 }
 NO_LIMIT = (-1, -2)  # of num_predict
+
+
+def asks_for_no_text(body: JsonObject, is_chat: bool) -> bool:
+    """Whether a request only wants the model to be loaded, as Ollama's own command does first."""
+    return body.get("messages") in (None, []) if is_chat else body.get("prompt") in (None, "")
 
 
 def ollama_chat_request(body: JsonObject, own: GenerationDefaults, capacity: int) -> Request:

@@ -12,7 +12,11 @@ from edgespec.anthropic.messages_answer import MessageAnswer
 from edgespec.anthropic.messages_request import message_request
 from edgespec.ollama import ollama_request
 from edgespec.ollama.ollama_answer import OllamaAnswer
-from edgespec.ollama.ollama_request import ollama_chat_request, ollama_text_request
+from edgespec.ollama.ollama_request import (
+    asks_for_no_text,
+    ollama_chat_request,
+    ollama_text_request,
+)
 from edgespec.openai import responses_request
 from edgespec.openai.answer_events import Answering, CompletionEvents
 from edgespec.openai.json_value import JsonObject
@@ -23,6 +27,7 @@ from edgespec.openai.responses_request import response_request
 from edgespec.openai.unknown_fields import names_of, unknown_fields
 from edgespec.server.http.event_stream import EVENTS, LINES, NAMED_EVENTS, Framing
 from edgespec.server.served_model import ServedModel
+from edgespec.tools.answer_reader import AnswerForm
 
 __all__ = ["TEXT_APIS", "Asked", "TextApi", "read_message"]
 
@@ -40,13 +45,14 @@ class TextApi:
 
     Attributes:
         path: of its requests.
-        read: what a request asks of a model. Raises UsageError.
+        read: what a request asks of a model; the whole answer if it asks for no text. Raises
+            UsageError.
         unknown: names of fields that are not known there.
         framing: of its streams.
     """
 
     path: str
-    read: Callable[[JsonObject, ServedModel], Asked]
+    read: Callable[[JsonObject, ServedModel], Asked | JsonObject]
     unknown: Callable[[JsonObject], Iterator[str]]
     framing: Framing
 
@@ -75,7 +81,9 @@ def read_message(body: JsonObject, model: ServedModel) -> Asked:
     return Asked(request, answer)
 
 
-def _ollama(is_chat: bool, body: JsonObject, model: ServedModel) -> Asked:
+def _ollama(is_chat: bool, body: JsonObject, model: ServedModel) -> Asked | JsonObject:
+    if asks_for_no_text(body, is_chat):
+        return OllamaAnswer(model.name, AnswerForm(), is_chat).loaded()
     pair = model.pair
     own, capacity = pair.manifest.generation, pair.target.capacity
     request = (

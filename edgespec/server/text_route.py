@@ -41,8 +41,8 @@ class TextRoute(GuardedRoute):
         whole = await first_of(self._answer(body, events, record), until_left(http))
         return None if whole is None else JsonResponse(whole)
 
-    def _read(self, text: bytes) -> tuple[ServedModel, Asked]:
-        """The model that a request is for, and what it asks."""
+    def _read(self, text: bytes) -> tuple[ServedModel, Asked | JsonObject]:
+        """The model that a request is for, and what it asks; or the answer, if it is no text."""
         body = json_object(text)
         self._served.unknown.check(body, self._api.unknown)
         model = self._served.by_name.wanted(body.get("model"))
@@ -53,6 +53,8 @@ class TextRoute(GuardedRoute):
     ) -> JsonObject | None:
         model, asked = await self._served.readers.run(partial(self._read, body))
         record.model = model.name
+        if not isinstance(asked, Asked):
+            return asked
         request = asked.request
         options: GenerationOptions = {**request.options, **self._served.drafting}
         model.check()

@@ -54,6 +54,14 @@ def test_a_text_is_an_answer_unless_it_is_raw(client, tool_pair):
     assert "".join(piece.response for piece in pieces) == raw.response
 
 
+def test_a_request_for_no_text_finds_the_model_loaded(client):
+    """Ollama's own command asks so before it asks for a text."""
+    chat, text = client.chat(model="small", messages=[]), client.generate(model="small")
+    assert (chat.done, chat.done_reason, chat.message.content) == (True, "load", "")
+    assert (text.done, text.done_reason, text.response) == (True, "load", "")
+    assert [part.done_reason for part in client.generate(model="small", stream=True)] == ["load"]
+
+
 def test_options_are_those_of_the_pair(client, tool_pair):
     options = {"temperature": 0.8, "top_k": 9, "seed": 4, "repeat_penalty": 1.2, "num_predict": 30}
     answer = client.chat(model="small", messages=ASKED, options={**options, "num_ctx": 99})
