@@ -51,11 +51,13 @@ class Life:
     """One process of the server.
 
     Attributes:
+        is_ready: its pairs are loaded.
         memory: (seconds since it was ready, resident MB).
         ended: seconds from SIGTERM to its end, and its exit code.
     """
 
     process: subprocess.Popen[bytes]
+    is_ready: bool = False
     memory: list[tuple[float, float]] = field(default_factory=list)
     running_at_sigterm: int = 0
     ended: tuple[float, int] | None = None
@@ -100,6 +102,7 @@ class Mixed:
             if life.process.poll() is not None:
                 raise RequestError(f"the server ended with {life.process.returncode}")
             await asyncio.sleep(0.2)
+        life.is_ready = True
 
     async def status(self, path: str) -> int:
         """Of a GET; 0 where nobody listens."""
@@ -188,7 +191,7 @@ class Mixed:
         """Notes the server's memory."""
         while True:
             life, began = self.lives[-1], time.perf_counter()
-            while life is self.lives[-1] and life.ended is None:
+            while life.is_ready and life.ended is None:
                 if (resident := megabytes(life.process.pid)) is not None:
                     life.memory.append((time.perf_counter() - began, resident))
                 await asyncio.sleep(2)
