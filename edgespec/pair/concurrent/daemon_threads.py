@@ -51,24 +51,25 @@ class DaemonThreads:
             except BaseException as error:
                 future.set_exception(error)
 
-        with self._changed:
-            self._waiting.append(work)
-            is_taken = self._idle >= len(self._waiting)
-            begins = not is_taken and len(self._threads) < self._count
-            if is_taken:
-                self._changed.notify()
-            elif begins:
-                thread = self._added()
-        if begins:
+        thread = self._add(work)
+        if thread is not None:
             thread.start()
         return await asyncio.wrap_future(future)
 
-    def _added(self) -> Thread:
-        if not self._threads:
-            atexit.register(self._end)
-        thread = Thread(target=self._work, name="edgespec requests", daemon=True)
-        self._threads.add(thread)
-        return thread
+    def _add(self, work: Callable[[], object]) -> Thread | None:
+        """Adds a job; the thread to begin for it, unless one is idle or no other may be."""
+        with self._changed:
+            self._waiting.append(work)
+            if self._idle >= len(self._waiting):
+                self._changed.notify()
+                return None
+            if len(self._threads) == self._count:
+                return None
+            if not self._threads:
+                atexit.register(self._end)
+            thread = Thread(target=self._work, name="edgespec requests", daemon=True)
+            self._threads.add(thread)
+            return thread
 
     def _end(self) -> None:
         """Ends the threads before the process ends."""
