@@ -84,7 +84,9 @@ class ServerAnswerer:
                 f"{self._url} answers {error.code}: {shortened(said, 200)}"
             ) from None
         except (URLError, OSError, http.client.HTTPException) as error:
-            raise EdgespecError(f"{self._url} cannot be asked: {one_line(error)}") from None
+            reason = getattr(error, "reason", None)  # a URLError's, which only wraps it
+            why = one_line(reason if isinstance(reason, OSError) else error)
+            raise EdgespecError(f"{self._url} cannot be asked: {why}") from None
 
 
 def _pieces(lines: Iterator[bytes]) -> Iterator[str]:
