@@ -54,6 +54,16 @@ def test_its_segments_fit_pages_of_16_kilobytes(built):
     assert {int(line.rsplit("2**", 1)[1]) for line in loads} == {14}
 
 
+@binutils
+def test_its_data_are_constants_but_for_open_handles(built):
+    """Each thread has its message; two values are made once and never change."""
+    known = re.compile(r"k[A-Z]\w*$|message_of_thread\b|Handles<|composition\(.*::rows$|.*::none$")
+    symbols = output("nm", "-C", "--defined-only", LIBRARY)
+    data = re.findall(r" [bBdD] edgespec::(?:\(anonymous namespace\)::)?(.+)", symbols)
+    assert data
+    assert [name for name in data if not known.match(name)] == []
+
+
 @pytest.mark.parametrize("language", COMPILERS)
 def test_the_examples_go_on_as_python_does(built, tiny_folder, tiny, tmp_path, language):
     program = compiled("tokens", language, tmp_path)
