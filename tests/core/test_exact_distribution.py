@@ -137,7 +137,7 @@ def test_the_plain_loop_has_the_targets_distribution():
     assert exact_distribution(run) == target_distribution(p, 3, lambda token: token == END)
 
 
-@one_in(2)
+@one_in(3)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("gamma", [0, 1, 2, 3])
 @pytest.mark.parametrize("pair", PAIRS)

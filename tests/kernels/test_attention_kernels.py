@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are n
 TOLERANCES = {"fp32": 3e-6, "fp16": 1e-3, "int8": 2e-2}  # rotated keys may be rounded otherwise
 
 
-@one_in(3)
+@one_in(5)
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("count", "past"), [(1, 0), (2, 5), (5, 700), (MANY, 0), (MANY, 530)])

@@ -169,7 +169,7 @@ def run_by_parts(folder, fused, inputs, fixed, attributes, *, seen):
 CALLS = [(1, 1), (2, 3), (5, 2), (17, 3), (MANY, 2)]
 
 
-@one_in(2)
+@one_in(3)
 @pytest.mark.parametrize(
     ("name", "count", "threads"),
     [

@@ -68,7 +68,7 @@ def test_an_int8_product_is_row_invariant(called, rng, name, threads):
         np.testing.assert_array_equal(part, whole[3 : 3 + count])
 
 
-@one_in(2)
+@one_in(4)
 @pytest.mark.parametrize(
     ("shape", "kind", "past"),
     [
@@ -154,7 +154,7 @@ def as_drafted(tree, position, row, past):
 
 
 # Tiles of 32 and 64 keys and chunks of 256 begin inside the drafted tokens, and after them.
-@one_in(2)
+@one_in(4)
 @pytest.mark.parametrize(
     ("shape", "kind", "parents", "past"),
     [
@@ -198,7 +198,7 @@ def test_without_kernels_candidates_are_an_error(called, rng, kind):
 TEXTS = [(0, 40), (300, 5), (7, 9), (33, 1)]  # positions before a call, and rows in it
 
 
-@one_in(3)
+@one_in(5)
 @pytest.mark.parametrize("shape", HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("threads", [1, 2])

@@ -17,7 +17,7 @@ import pytest
 
 import edgespec
 from command import run
-from depth import one_in
+from depth import deep, one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import CPU, Device
 from edgespec.pair.opening import invariance_cache
@@ -345,6 +345,7 @@ def test_tuning_tries_every_provider_and_leaves_out_models_that_cannot_run_there
     assert "draft fp32 on cpu_ep: left out (cpu_ep runs none of" in result.stderr
 
 
+@deep
 def test_all_providers_are_tried_unless_some_are_named(tuned):
     found = {}
     for asked in ((), ("--provider", PLUGIN)):
