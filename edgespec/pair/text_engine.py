@@ -31,6 +31,7 @@ from edgespec.pair.generation import (
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.generation_request import GenerationRequest, RequestReader
 from edgespec.pair.keeping.kept_file import KeptFile
+from edgespec.pair.keeping.prefix_folder import PrefixFolder
 from edgespec.pair.parts import OneAtATime, PairParts
 from edgespec.pair.prompt import Prompt, PromptEncoder, PromptInput
 from edgespec.pair.round_clock import CostClock
@@ -69,6 +70,7 @@ class TextEngine:
         drive: turns a text's loop into its rounds.
         occupied: is entered while the caches hold a text that is being made.
         prefix_tokens: of the kept prompt that texts may begin with.
+        kept_prompts: of batches; None if they keep none.
     """
 
     def __init__(self, parts: PairParts, drafting: Drafting) -> None:
@@ -90,6 +92,7 @@ class TextEngine:
         self._spellings = Spellings()
         self.occupied = parts.occupied
         self.prefix_tokens: Sequence[int] = ()
+        self.kept_prompts: PrefixFolder | None = None
         self._prefix: Callable[[], None] | None = None  # ends the use of a kept prompt
 
     def slot(

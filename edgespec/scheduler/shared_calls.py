@@ -94,6 +94,10 @@ class SequenceModel(Model, Protocol):
         """Takes over the first positions of another sequence of the same model."""
         ...
 
+    def cached_keys(self, end: int, start: int = 0) -> list[Hashable]:
+        """What positions start … end - 1 of the cache were computed from."""
+        ...
+
 
 @runtime_checkable
 class TargetStatesDraft(Model, Protocol):

@@ -11,7 +11,7 @@ import click
 
 from edgespec.cli.ending import ending_at_sigterm
 from edgespec.cli.options import DRAFTING, drafting
-from edgespec.cli.parameters.loading_options import LOADINGS, WHEN_FULL, Loading
+from edgespec.cli.parameters.loading_options import LOADINGS, PROMPT_CACHE, WHEN_FULL, Loading
 from edgespec.cli.parameters.request_options import STRICT, TEXTS
 from edgespec.cli.service_log import LEVELS, service_log
 from edgespec.errors import UsageError, needs_extra, shortened
@@ -108,6 +108,7 @@ logger = logging.getLogger("edgespec.server")
 @STRICT
 @DRAFTING
 @LOADINGS
+@PROMPT_CACHE
 @WHEN_FULL
 def serve(
     host: str,

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from edgespec.pair.opening.loading import LoadOptions
     from edgespec.pair.pair import Pair
 
-__all__ = ["LOADING", "LOADINGS", "PROVIDERS", "VARIANTS", "WHEN_FULL", "Loading"]
+__all__ = [
+    "LOADING",
+    "LOADINGS",
+    "PROMPT_CACHE",
+    "PROVIDERS",
+    "VARIANTS",
+    "WHEN_FULL",
+    "Loading",
+]
 
 
 def VARIANTS(command: Command) -> Command:  # noqa: N802
@@ -47,12 +55,15 @@ def PROVIDERS(command: Command) -> Command:  # noqa: N802
 
 @dataclass(frozen=True)
 class Loading:
-    """A pair that a command was given by name or path, the options of `edgespec.load`, and what
-    becomes of conversations that outgrow its cache (`Pair.when_full`)."""
+    """A pair that a command was given by name or path, the options of `edgespec.load`, what becomes
+    of conversations that outgrow its cache (`Pair.when_full`), and where it keeps prompts, in at
+    most so many bytes (`Pair.keep_prompts`)."""
 
     name: str
     options: LoadOptions
     when_full: Policy = "stop"
+    prompt_cache: Path | None = None
+    prompt_cache_bytes: int = 0
 
     @cached_property
     def folder(self) -> Path:
@@ -80,6 +91,8 @@ class Loading:
 
         pair = load(self.folder, **self.to_decode(plainly))
         pair.when_full = self.when_full
+        if self.prompt_cache is not None:
+            pair.keep_prompts(self.prompt_cache, self.prompt_cache_bytes)
         return pair
 
 
@@ -126,6 +139,39 @@ def WHEN_FULL(command: Command) -> Command:  # noqa: N802
         show_default=True,
         help="A conversation that outgrows the cache: refuse it, or leave its oldest turns out.",
     )(with_policy)
+
+
+def PROMPT_CACHE(command: Command) -> Command:  # noqa: N802
+    """Where pairs keep prompts; stands after `LOADINGS`."""
+
+    @wraps(command)
+    def with_folder(
+        loadings: list[Loading],
+        prompt_cache: Path | None,
+        prompt_cache_mib: int,
+        **options: Any,
+    ) -> object:
+        most = prompt_cache_mib * 2**20
+        keeping = [
+            replace(each, prompt_cache=prompt_cache, prompt_cache_bytes=most) for each in loadings
+        ]
+        return command(loadings=keeping, **options)
+
+    return together(
+        click.option(
+            "--prompt-cache",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="Keep what caches hold in this folder, also over a restart. It then holds what "
+            "users wrote.",
+        ),
+        click.option(
+            "--prompt-cache-mib",
+            type=click.IntRange(min=1),
+            default=1024,
+            show_default=True,
+            help="The most that a pair keeps there; what was not used for longest goes.",
+        ),
+    )(with_folder)
 
 
 def _load_options(options: dict[str, object]) -> LoadOptions:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from edgespec.core.draft import Drafter
     from edgespec.pair.generation import Generation, Stream
     from edgespec.pair.generation_options import GenerationOptions
+    from edgespec.pair.keeping.prefix_folder import PrefixFolder
     from edgespec.pair.prompt import Prompt, PromptInput
     from edgespec.pair.text_engine import TextEngine
 
@@ -113,9 +114,19 @@ class Batch:
         if len(free) > 1 and not self.engine.parts.manifest.target.is_encoder_decoder:
             best = max(free, key=lambda slot: slot.kept(tokens))
             slot = best if best.kept(tokens) >= SHARED else slot
+        if self.engine.kept_prompts is not None:
+            slot.keep(self.engine.kept_prompts, tokens)
+            own = max(each.kept(tokens) for each in self._slots)
+            self.engine.kept_prompts.lend(tokens, own)
         self._slots.remove(slot)
         self._slots.append(slot)  # used last
         return slot.stream(prompt, options)
+
+    def keep(self) -> None:
+        """Keeps what the caches hold (`Pair.keep_prompts`)."""
+        for slot in self._slots:
+            if self.engine.kept_prompts is not None and slot.is_free:
+                slot.keep(self.engine.kept_prompts)
 
     def encoded(self, prompt: PromptInput, options: GenerationOptions) -> Prompt:
         """The token ids of a prompt, which `stream` takes in its place; any thread may call it.
@@ -189,6 +200,12 @@ class Slot:
     def kept(self, prompt: Sequence[int]) -> int:
         """How many leading positions of a prompt the target's cache holds."""
         return self._target.kept(self._target.position_keys(prompt)) if self._target else 0
+
+    def keep(self, folder: PrefixFolder, prompt: Sequence[int] = ()) -> None:
+        """Keeps what the caches hold, unless the prompt goes on from there."""
+        target = self._target
+        if target is not None and self.kept(prompt) < target.computed_length:
+            folder.keep(target, self._engine.drafting.draft)
 
     def stream(self, prompt: PromptInput, options: GenerationOptions) -> Stream:
         self._stream = self._engine.stream(prompt, options)

@@ -162,6 +162,7 @@ class BatchThread:
         self._stopped = True
         atexit.unregister(self._end)
         self._fail(EdgespecError("the texts were closed before this one ended"))
+        self._batch.keep()
 
     def _fail(self, error: Exception) -> None:
         """Ends all texts."""

@@ -22,7 +22,7 @@ from edgespec.pair.opening.runtime import machine_of
 if TYPE_CHECKING:
     from edgespec.pair.parts import PairParts
 
-__all__ = ["KeptFile", "Prefixes", "open_prefix", "write_prefix"]
+__all__ = ["KeptFile", "Prefixes", "identity_of", "open_prefix", "write_prefix"]
 
 KIND = "edgespec prefix 1"
 MODEL, RUNTIME = "model", "runtime"  # what a file says of a role, beside its arrays
@@ -98,7 +98,7 @@ def open_prefix(parts: PairParts, path: Path) -> KeptFile:
     metadata, arrays = read_tensors(path)
     if metadata.get("kind") != KIND:
         raise EdgespecError(f"{path} holds no kept prefix that this edgespec reads; keep it anew")
-    here = _identity(parts)
+    here = identity_of(parts)
     for name, what in ((MODEL, "another model or export"), (RUNTIME, "other programs")):
         if metadata.get(f"{TARGET}.{name}") != here[f"{TARGET}.{name}"]:
             title = metadata.get(f"{TARGET}.title", "?")[:100]
@@ -145,12 +145,12 @@ def write_prefix(
             "or holds nothing; keep prompts with the provider cpu"
         )
     try:
-        write_tensors(path, {"kind": KIND, **_identity(parts)}, cast(Arrays, arrays))
+        write_tensors(path, {"kind": KIND, **identity_of(parts)}, cast(Arrays, arrays))
     except OSError as error:
         raise EdgespecError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _identity(parts: PairParts) -> dict[str, str]:
+def identity_of(parts: PairParts) -> dict[str, str]:
     """What the bits of the caches depend on."""
     manifest = parts.manifest
     models = {TARGET: manifest.target, DRAFT: manifest.draft}

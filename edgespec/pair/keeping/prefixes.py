@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgespec.errors import UsageError
 from edgespec.pair.keeping.kept_file import open_prefix, write_prefix
+from edgespec.pair.keeping.prefix_folder import PrefixFolder
 
 if TYPE_CHECKING:
     from edgespec.pair.parts import PairParts
@@ -65,6 +66,26 @@ class KeepsPrefixes(ABC):
         kept = open_prefix(engine.parts, Path(path))
         engine.use_prefix(kept)
         return len(kept.tokens)
+
+    def keep_prompts(self, folder: str | Path, most_bytes: int) -> None:
+        """Lets batches that are made from now on (`many`, `amany`) keep what their caches hold in
+        files, before others take their places and at the end, and begin with it. The folder holds
+        what was said: only its owner can read it.
+
+        Args:
+            most_bytes: of all files of this pair; those that were not used for the longest time go.
+
+        Raises:
+            UsageError: texts do not share calls here, or an encoder reads their prompts.
+            EdgespecError: the folder cannot be made.
+        """
+        engine = self.text_engine
+        if not engine.parts.shares_calls or engine.parts.manifest.target.is_encoder_decoder:
+            raise UsageError(
+                f"prompts of {engine.parts.manifest.target.source} cannot be kept in a folder: "
+                "that needs texts that share calls (kernels; see edgespec inspect), and no encoder"
+            )
+        engine.kept_prompts = PrefixFolder(engine.parts, Path(folder), most_bytes)
 
     def forget_prefix(self) -> None:
         """Ends the use of the prefix; its file stays."""

@@ -26,10 +26,16 @@ from edgespec_runtimes.ort.cache_memory import lazy_zeros, memory_errors
 from edgespec_runtimes.ort.cached_sequence import Layout
 from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.graph_run import GraphRun, LogitsRun, TopTokensRun
-from edgespec_runtimes.ort.keeping.kept_sequence import Array, KeptPrefixes, KeptSequence
+from edgespec_runtimes.ort.keeping.kept_sequence import (
+    Array,
+    KeptPrefixes,
+    KeptSequence,
+    arrays_of_sequence,
+)
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.ort_encoder import OrtEncoder
 from edgespec_runtimes.ort.ort_sequence import OrtSequence
+from edgespec_runtimes.ort.prefill import CachedPosition
 from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
 from edgespec_runtimes.ort.session import as_edgespec_errors
 
@@ -142,6 +148,12 @@ class OrtBatch:
     ) -> None:
         """Copies what was kept of `count` positions into the cache, from index `start` on."""
         kept.copy_to(self._decoder.cache, self.features, states, start, count)
+
+    def kept_arrays(
+        self, positions: Sequence[CachedPosition], states: RecurrentStates | None, start: int
+    ) -> dict[str, Array]:
+        """What the cache holds of these positions, from index `start` on."""
+        return arrays_of_sequence(positions, self._decoder.cache, self.features, states, start)
 
     def compute(self, requests: Sequence[SharedRequest]) -> list[Answer]:
         """Computes what sequences request, in as few calls as possible; at most one request of each

@@ -16,7 +16,7 @@ from edgespec.core.requests import Read, Score, TopScore
 from edgespec.errors import EdgespecError
 from edgespec.scheduler.shared_calls import SequenceBatch
 from edgespec_runtimes.ort.cached_sequence import CachedSequence, Layout
-from edgespec_runtimes.ort.keeping.kept_sequence import KeptPrefixes, KeptSequence
+from edgespec_runtimes.ort.keeping.kept_sequence import Array, KeptPrefixes, KeptSequence
 from edgespec_runtimes.ort.prefill import MAX_PREFILL_ROWS, CachedPosition
 from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
 
@@ -54,6 +54,12 @@ class SharedCache(SequenceBatch, Protocol):
         self, kept: KeptSequence, states: RecurrentStates | None, start: int, count: int
     ) -> None:
         """Copies what was kept of `count` positions into the cache, from index `start` on."""
+        ...
+
+    def kept_arrays(
+        self, positions: Sequence[CachedPosition], states: RecurrentStates | None, start: int
+    ) -> dict[str, Array]:
+        """What the cache holds of these positions, from index `start` on."""
         ...
 
 
@@ -214,6 +220,13 @@ class OrtSequence(CachedSequence):
         self._copied(count)
         self._rewind_states()
         self.rewind(self.computed_length)
+
+    def kept_arrays(self) -> dict[str, Array]:
+        """What the cache holds of the sequence, by the names of `keeping.kept_sequence`."""
+        if self.batch.start_token is not None:
+            return {}
+        positions = self._cached[: min(self.valid_length, self.computed_length)]
+        return self.batch.kept_arrays(positions, self.states, self.start)
 
     # --- calls ---
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -162,6 +163,7 @@ def arrays_of_sequence(
     start: int = 0,
 ) -> dict[str, Array]:
     """What a cache holds of a sequence, from index `start` on; nothing of none."""
+    positions = list(takewhile(_is_known, positions))
     if not positions or not cache.arrays:
         return {}
     end = start + len(positions)
@@ -175,6 +177,11 @@ def arrays_of_sequence(
     if features is not None:
         arrays[KEPT_FEATURES] = features[start:end]
     return arrays if states is None else arrays | states.kept()
+
+
+def _is_known(position: CachedPosition) -> bool:
+    """Whether a head knew the target's token of a position, too."""
+    return not (isinstance(position.key, tuple) and None in position.key)
 
 
 def arrays_of_source(tokens: Sequence[int], values: Mapping[str, Array]) -> dict[str, Array]:
