@@ -27,7 +27,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--target-format")
     options, record = begin(parser)
-    pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
+    pair = edgespec.load(
+        options.pair,
+        threads=options.threads,
+        target_format=options.target_format,
+        capacity=max(LENGTHS) + 64,
+    )
     text = "\n".join(path.read_text(encoding="utf-8") for path in options.texts)
     tokens = pair.encode(text, chat=False)
     rows = []

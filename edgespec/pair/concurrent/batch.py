@@ -202,9 +202,9 @@ class Slot:
         return self._target.kept(self._target.position_keys(prompt)) if self._target else 0
 
     def keep(self, folder: PrefixFolder, prompt: Sequence[int] = ()) -> None:
-        """Keeps what the caches hold, unless the prompt goes on from there."""
+        """Keeps what the caches hold, unless the prompt goes on from nearly there."""
         target = self._target
-        if target is not None and self.kept(prompt) < target.computed_length:
+        if target is not None and target.computed_length - self.kept(prompt) >= SHARED:
             folder.keep(target, self._engine.drafting.draft)
 
     def stream(self, prompt: PromptInput, options: GenerationOptions) -> Stream:

@@ -163,7 +163,8 @@ def arrays_of_sequence(
     start: int = 0,
 ) -> dict[str, Array]:
     """What a cache holds of a sequence, from index `start` on; nothing of none."""
-    positions = list(takewhile(_is_known, positions))
+    kind = type(positions[0].key) if positions else None
+    positions = list(takewhile(lambda each: _is_known(each) and type(each.key) is kind, positions))
     if not positions or not cache.arrays:
         return {}
     end = start + len(positions)
