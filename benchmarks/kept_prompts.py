@@ -68,6 +68,8 @@ def compared(
         for model in (pair.target, pair.draft)
         for array in getattr(model, "cache", {}).values()
     )
+    features = getattr(pair.target, "features", None)  # what an EAGLE head reads
+    caches += 0 if features is None else features[: len(tokens)].nbytes
     return {
         "tokens": len(tokens),
         "computed_s": computed,
