@@ -6,9 +6,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import click
 import pytest
+from click.testing import CliRunner
 
 import edgespec
+from edgespec.cli.parameters.loading_options import LOADINGS, PROMPT_CACHE, WHEN_FULL, Loading
 from edgespec.errors import EdgespecError, UsageError
 
 OPTIONS = {"max_new_tokens": 12, "ignore_eos": True, "chat": False}
@@ -95,3 +98,23 @@ def test_pairs_that_cannot_keep_prompts_say_so(pair_folder, chat_folder, tmp_pat
     (tmp_path / "file").touch()
     with pytest.raises(EdgespecError, match="cannot be made"):
         opened(chat_folder, tmp_path / "file")
+
+
+def test_options_of_the_command_line_reach_the_pair(chat_folder, tmp_path):
+    seen: list[Loading] = []
+
+    @click.command()
+    @click.argument("pairs", nargs=-1)
+    @LOADINGS
+    @PROMPT_CACHE
+    @WHEN_FULL
+    def command(loadings: list[Loading]) -> None:
+        seen.extend(loadings)
+
+    options = ["--prompt-cache", tmp_path, "--prompt-cache-mib", 3, "--when-full", "drop"]
+    arguments = [str(word) for word in (chat_folder, "--threads", 1, *options)]
+    assert CliRunner().invoke(command, arguments).exit_code == 0
+    pair = seen[0].pair()
+    assert pair.when_full == "drop"
+    assert pair.many(1).engine.kept_prompts is not None
+    assert seen[0].prompt_cache_bytes == 3 * 2**20
