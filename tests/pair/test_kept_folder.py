@@ -113,6 +113,7 @@ def test_options_of_the_command_line_reach_the_pair(chat_folder, tmp_path):
 
     options = ["--prompt-cache", tmp_path, "--prompt-cache-mib", 3, "--when-full", "drop"]
     arguments = [str(word) for word in (chat_folder, "--threads", 1, *options)]
+    arguments += ["--target-format", "int8"]
     assert CliRunner().invoke(command, arguments).exit_code == 0
     pair = seen[0].pair()
     assert pair.when_full == "drop"
