@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 
 import uvicorn
 from starlette.responses import Response
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from edgespec.server.http.http_server import server_config
