@@ -21,9 +21,11 @@ from edgespec.core.model import Candidate, CandidateModel, Model, candidate_mode
 from edgespec.errors import EdgespecError
 from edgespec_runtimes.batch_invariance import Passage, is_batch_invariant
 from edgespec_runtimes.machine import Machine
+from edgespec_runtimes.measuring_progress import MeasuringProgress
 
 __all__ = [
     "CHECK",
+    "FEW_STARTS",
     "LONG",
     "MEASURED_CAPACITY",
     "POSITIONS_AFTER_START",
@@ -42,7 +44,9 @@ __all__ = [
 # of a block of positions differently: the sequences cross 32, 64 and 128, and these numbers differ
 # modulo 4 and 8.
 STARTS = (1, 20, 58, 119)
+FEW_STARTS = (20, 1)  # for a first answer of a slow device: the first that fits
 POSITIONS_AFTER_START = 2 * MAX_ROWS
+MOST_SINGLE_ROWS = 8  # calls of one row after each other: every residue modulo 8
 MIN_ROWS_WITH_CANDIDATES = 3  # two tokens, and a candidate for the second
 MEASURED_CAPACITY = STARTS[-1] + POSITIONS_AFTER_START  # room for all starts
 
@@ -69,11 +73,18 @@ class CallPlan:
         candidate_walks: rows of the calls that score the sequence with candidates, repeated until
             its end.
         rows: of the long call.
+        starts: cached positions before a sequence, in turn; those that fit.
     """
 
     walks: tuple[Walk, ...]
     candidate_walks: tuple[tuple[int, ...], ...]
     rows: int = MAX_ROWS
+    starts: tuple[int, ...] = STARTS
+
+    @property
+    def calls(self) -> int:
+        """How many calls it makes, about: a prompt, the long call and the walks for each start."""
+        return len(self.starts) * (2 + sum(len(walk) for walk in self.walks))
 
 
 def _calls_of(rows: int, rejected: int = 0, count: int = MAX_ROWS) -> Walk:
@@ -101,7 +112,7 @@ ROUNDS = (
 # Single rows up to every residue modulo 8; every other number twice for each start: at the start
 # and further on.
 SHORT = CallPlan(
-    walks=((MeasuredCall(1),) * 8, *map(_split_at, range(2, MAX_ROWS)), ROUNDS),
+    walks=((MeasuredCall(1),) * MOST_SINGLE_ROWS, *map(_split_at, range(2, MAX_ROWS)), ROUNDS),
     candidate_walks=((3, 17, 9, 4, 13), (6, 5, 11, 15, 8)),
 )
 # Every number of rows at every distance from the start, with and without rejected tokens.
@@ -121,19 +132,27 @@ CHECK = CallPlan(
 )
 
 
-def static_plan(widths: Sequence[int]) -> CallPlan:
+def static_plan(widths: Sequence[int], capacity: int, *, long: bool = False) -> CallPlan:
     """The plan for graphs with fixed shapes: each is called full, with a row of padding, and with
     rows that are rejected, and compared with the widest.
 
+    A graph is one program, which reads the whole cache however full it is. So one start is enough
+    for a first answer: about 20 calls of the usual widths, a minute at 1.3 s with those that
+    compare it with the processor.
+
     Args:
         widths: rows of each graph, increasing.
+        capacity: positions of the cache.
+        long: begin at all starts.
     """
     widest = widths[-1]
     full = [_calls_of(rows, count=widest) for rows in widths]
     padded = [_calls_of(rows - 1, count=widest) for rows in widths if rows > 2]
     rejecting = _calls_of(2, widest - 2, widest)
-    single = (MeasuredCall(1),) * widest
-    return CallPlan((single, *full, *padded, rejecting), (), widest)
+    single = (MeasuredCall(1),) * min(widest, MOST_SINGLE_ROWS)
+    starts = [start for start in FEW_STARTS if start + POSITIONS_AFTER_START <= capacity]
+    few = (starts or FEW_STARTS[-1:])[0]
+    return CallPlan((single, *full, *padded, rejecting), (), widest, STARTS if long else (few,))
 
 
 def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHORT) -> RowInvariance:
@@ -158,14 +177,16 @@ def measure_row_invariance(model: Model, machine: Machine, plan: CallPlan = SHOR
     is_row_invariant = one_row_is_equal = True
     one_row_difference = 0.0
     logits_digest = hashlib.sha256()
-    for passage in passages(model, STARTS, plan.rows):
+    progress = MeasuringProgress(plan.calls)
+    for passage in passages(model, plan.starts, plan.rows):
         measured.append(passage)
+        progress.call()
         sequence, expected = passage.sequence, passage.logits
         logits_digest.update(expected.tobytes())
         start = model.length
         for walk in plan.walks:
             model.rewind(start)
-            logits = scored_in_calls(model, sequence, walk, generator)
+            logits = scored_in_calls(model, sequence, walk, generator, progress)
             wanted = expected[: len(logits)]
             equal = bool(np.array_equal(logits, wanted))
             if walk[0] == MeasuredCall(1):
@@ -227,6 +248,7 @@ def scored_in_calls(
     sequence: Sequence[int],
     walk: Sequence[MeasuredCall],
     generator: np.random.Generator,
+    progress: MeasuringProgress,
 ) -> npt.NDArray[np.float32]:
     """The logits after each token of `sequence` that the calls of `walk` keep."""
     logits: list[npt.NDArray[np.float32]] = []
@@ -236,6 +258,7 @@ def scored_in_calls(
         tokens = sequence[end : end + kept]
         after = _random_tokens(generator, model, rejected)
         logits.append(model.score([*tokens, *after])[:kept].copy())
+        progress.call()
         end += kept
         model.rewind(start + end)
     return np.concatenate(logits)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.core.model import Model
 from edgespec_runtimes.invariance import (
+    FEW_STARTS,
     POSITIONS_AFTER_START,
     ROUNDS,
     MeasuredCall,
@@ -27,34 +27,13 @@ from edgespec_runtimes.invariance import (
     scored_in_calls,
 )
 from edgespec_runtimes.machine import Machine
+from edgespec_runtimes.measuring_progress import MeasuringProgress
 
 __all__ = ["measure_by_rows"]
 
-STARTS = (20, 1)  # cached positions before a sequence: the first that fits
 CALLS = MAX_ROWS + 2 + len(ROUNDS)  # that are made, about
-SAY_EVERY = 10.0  # seconds
 
 logger = logging.getLogger("edgespec")
-
-
-class _Progress:
-    """Says how long the measurement takes, and how far it is."""
-
-    def __init__(self) -> None:
-        self._began = self._said = time.monotonic()
-        self._calls = 0
-
-    def call(self) -> None:
-        self._calls += 1
-        now = time.monotonic()
-        each = (now - self._began) / self._calls
-        if self._calls == 2 and each * CALLS > SAY_EVERY:
-            logger.info(
-                "about %d calls of %.1f s: %.0f s; Ctrl-C ends it", CALLS, each, each * CALLS
-            )
-        elif now - self._said > SAY_EVERY:
-            self._said = now
-            logger.info("%d of about %d calls", self._calls, CALLS)
 
 
 def measure_by_rows(model: Model, machine: Machine) -> RowInvariance:
@@ -67,15 +46,15 @@ def measure_by_rows(model: Model, machine: Machine) -> RowInvariance:
     Raises:
         EdgespecError: a logit is NaN or infinite, or the cache is too small to measure.
     """
-    progress, generator = _Progress(), np.random.default_rng(1)
+    progress, generator = MeasuringProgress(CALLS), np.random.default_rng(1)
     differences = np.zeros(MAX_ROWS - 1)  # of calls with 1, 2, … rows
     equal = np.ones(MAX_ROWS - 1, bool)
     digest = hashlib.sha256()
     sequence: Sequence[int] = ()
     expected: npt.NDArray[np.float32] = np.empty(0, np.float32)
     start = 0
-    fitting = [at for at in STARTS if at + POSITIONS_AFTER_START <= model.capacity]
-    for passage in passages(model, fitting[:1] or STARTS[-1:]):
+    fitting = [at for at in FEW_STARTS if at + POSITIONS_AFTER_START <= model.capacity]
+    for passage in passages(model, fitting[:1] or FEW_STARTS[-1:]):
         start, sequence, expected = model.length, passage.sequence, passage.logits
         digest.update(expected.tobytes())
         progress.call()
@@ -92,7 +71,7 @@ def measure_by_rows(model: Model, machine: Machine) -> RowInvariance:
     model.rewind(start)
     walk = [MeasuredCall(kept, max(rejected, fewest - kept)) for kept, rejected in ROUNDS]
     walk = [MeasuredCall(kept, min(rest, MAX_ROWS - kept)) for kept, rest in walk]
-    agree = np.array_equal(scored_in_calls(model, sequence, walk, generator), expected)
+    agree = np.array_equal(scored_in_calls(model, sequence, walk, generator, progress), expected)
     return RowInvariance(
         is_row_invariant=agree,
         min_rows=fewest if agree else min(fewest, 2),

@@ -1,19 +1,20 @@
 """Checks that a pair exported for a device speculates exactly on a provider.
 
     python scripts/providers/check_pair.py PROVIDER FOLDER … [--prompts N] [--tokens N] [--gamma N]
-        [--mixed N] [--capacity N] [--samples N] [--format NAME]
+        [--mixed N] [--on target|draft|both …] [--capacity N] [--samples N] [--format NAME]
 
 `make test-providers` runs it on WebGPU, `make test-npu` on Qualcomm's NPU; both are emulated. Ends
 with an error unless, for each folder and each format of its target,
 
 1. logits are those of the processor but for rounding, and the target is row-invariant there,
 2. greedy texts with a draft are those without, with target and draft on the provider or the
-   processor in all combinations (--mixed prompts where the two differ),
+   processor in all combinations (--mixed prompts where the two differ; --on only these),
 3. with --samples, sampled texts with a draft have the target's distribution,
 4. no call copies the cache: keys and values of its own rows at most, and none to a GPU,
 5. on an NPU, no operator is left to the processor: such a session is refused.
 
-It prints which operators are left to the processor, and what a call copies.
+It prints which operators are left to the processor, what a call copies, and how many calls and
+copied bytes a round has.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from provider_copies import check_gpu_copies, check_npu_copies
+from provider_copies import RoundCounts, check_gpu_copies, check_npu_copies
 from sampled_law import check_law
 
 import edgespec
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=8)
     parser.add_argument("--gamma", type=int, default=4)
     parser.add_argument("--samples", type=int, default=0)
+    parser.add_argument("--on", nargs="+", choices=("both", "draft", "target"), help="default: all")
     parser.add_argument("--format", help="of the target; default: each")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="  %(message)s", stream=sys.stdout)
@@ -66,7 +68,9 @@ def check_pair(folder: Path, manifest: Manifest, variant: str, options: argparse
     print(f"  row-invariant: {found.is_row_invariant}, {rows}, {_since(began)}", flush=True)
     check(found.is_row_invariant, "the target should be row-invariant")
     prompts = prompts_of(manifest, options.prompts)
-    for target, draft in placements(manifest, provider):
+    for on, target, draft in placements(manifest, provider):
+        if options.on is not None and on not in options.on:
+            continue
         most = options.mixed if CPU in (target, draft) and not stays(manifest) else len(prompts)
         if most == 0:
             continue
@@ -93,12 +97,12 @@ def stays(manifest: Manifest) -> bool:
     return manifest.host == NPU and next(iter(draft.variants.values())).static is None
 
 
-def placements(manifest: Manifest, provider: str) -> Iterator[tuple[str, str]]:
-    """Of target and draft."""
+def placements(manifest: Manifest, provider: str) -> Iterator[tuple[str, str, str]]:
+    """What is on the provider, and where target and draft are."""
     if not stays(manifest):
-        yield provider, provider
-        yield CPU, provider
-    yield provider, CPU
+        yield "both", provider, provider
+        yield "draft", CPU, provider
+    yield "target", provider, CPU
 
 
 def prompts_of(manifest: Manifest, count: int) -> list[str]:
@@ -112,11 +116,11 @@ def check_texts(pair: Pair, prompts: list[str], options: argparse.Namespace, whe
     """Greedy texts with a draft are those without; prints counts."""
     began = time.perf_counter()
     drafted = accepted = calls = tokens = 0
+    counts = RoundCounts(pair)
     for prompt in prompts:
         plain = pair.generate(prompt, draft=False, max_new_tokens=options.tokens)
-        text = pair.generate(
-            prompt, draft="model", gamma=options.gamma, max_new_tokens=options.tokens
-        )
+        drafting = {"draft": "model", "gamma": options.gamma, "max_new_tokens": options.tokens}
+        text = counts.of(pair.stream(prompt, **drafting))
         check(text.token_ids == plain.token_ids, f"{prompt!r}: {text.text!r}, not {plain.text!r}")
         drafted, accepted = drafted + text.stats.drafted, accepted + text.stats.accepted
         calls, tokens = calls + text.stats.target_calls, tokens + len(plain.token_ids)
@@ -126,6 +130,7 @@ def check_texts(pair: Pair, prompts: list[str], options: argparse.Namespace, whe
         f"drafted tokens accepted, {calls} calls of the target, {_since(began)}",
         flush=True,
     )
+    print(f"  {counts}", flush=True)
 
 
 def check_copies(

@@ -9,11 +9,14 @@ from pathlib import Path
 
 from edgespec.artifact.manifest import Exported
 from edgespec.device.device import Device
+from edgespec.pair.generation import Generation, Stream
 from edgespec.pair.opening.runtime import open_model
 from edgespec.pair.pair import Pair
 from edgespec_runtimes.ort.providers import CPU_TITLE
 from edgespec_runtimes.ort.providing.sample_call import sample_inputs
 from edgespec_runtimes.ort.session import open_session
+
+__all__ = ["RoundCounts", "check_gpu_copies", "check_npu_copies"]
 
 POSITIONS = 4096  # of the cache in the call whose copies inside the graph are counted
 Check = tuple[bool, str]  # whether it holds, and what was seen
@@ -63,11 +66,10 @@ def check_npu_copies(
     assert static is not None, "a folder for NPUs"
     model = open_model(folder, exported, variant, device=device)
     model.prefill([3, 4, 3])
-    decoder = model._decoder
     for rows in static.rows:
-        before = decoder.bytes_copied
+        before = model.copied_bytes
         model.score([3] * rows)
-        copied = decoder.bytes_copied - before
+        copied = model.copied_bytes - before
         new = sum(8 * shape.kv_heads * shape.head_size * rows for shape in exported.cache_shapes)
         logits = 4 * rows * exported.vocab_size
         states = 4 * rows * exported.features
@@ -77,3 +79,45 @@ def check_npu_copies(
             f"a call of {rows} rows copies {new} bytes of new keys and values, {logits} of logits, "
             f"{states} of hidden states, {rest} of rows of tables, masks and angles",
         )
+
+
+class RoundCounts:
+    """What rounds cost: calls, and bytes that are copied. The first round of a text is not counted,
+    for it has the prompt.
+
+    Args:
+        pair: whose models are counted.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        models = {"target": pair.target, "draft": pair.draft}
+        self._models = {name: model for name, model in models.items() if model is not None}
+        self._calls: Counter[str] = Counter()
+        self._copied: Counter[str] = Counter()
+        self._rounds = 0
+
+    def of(self, stream: Stream) -> Generation:
+        """Takes the whole text of a stream."""
+        for _ in stream:
+            if len(stream.result.stats.rounds) == 1:
+                self._count(-1)
+                break
+        for _ in stream:
+            pass
+        self._count(1)
+        self._rounds += len(stream.result.stats.rounds) - 1
+        return stream.result
+
+    def _count(self, sign: int) -> None:
+        for name, model in self._models.items():
+            self._calls[name] += sign * model.calls
+            self._copied[name] += sign * model.copied_bytes
+
+    def __str__(self) -> str:
+        rounds = max(self._rounds, 1)
+        costs = (
+            f"{self._calls[name] / rounds:.1f} calls of the {name} that copy "
+            f"{self._copied[name] / rounds:.0f} bytes"
+            for name in self._models
+        )
+        return f"a round, mean of {self._rounds}: {', '.join(costs)}"

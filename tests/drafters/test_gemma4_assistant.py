@@ -79,6 +79,19 @@ def exported(target, draft, out, **options):
     return out
 
 
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("gpu", r"all reads its target's keys, values and hidden states \(an assistant\)"),
+        ("npu", "target has layers that share a layer of the cache"),
+    ],
+)
+def test_a_pair_that_no_device_has_graphs_for_is_refused(target, drafts, tmp_path, host, words):
+    with pytest.raises(EdgespecError, match=f"{words}, which .*; leave --for {host} out"):
+        exported(target, drafts["all tokens"], tmp_path / "pair", host=host)
+    assert not (tmp_path / "pair").exists()
+
+
 def opened(folder):
     manifest = read_manifest(folder)
     model = open_model(folder, manifest.target, "fp32", min_rows=2)

@@ -54,6 +54,28 @@ def case(request, target, tmp_path_factory) -> tuple[str, Path]:
     return request.param, folder / "pair"
 
 
+def test_a_draft_of_blocks_is_refused_for_a_gpu(case, target, tmp_path):
+    draft = case[1].parent / "draft"
+    words = r"hidden states \(a draft of blocks\), which .* for a GPU yet; leave --for gpu out"
+    with pytest.raises(EdgespecError, match=words):
+        export_pair(str(target), str(draft), tmp_path / "pair", host="gpu")
+    assert not (tmp_path / "pair").exists()
+
+
+@deep
+def test_a_draft_of_blocks_stays_on_the_processor_beside_a_target_for_an_npu(
+    case, target, tmp_path
+):
+    draft = case[1].parent / "draft"
+    manifest = export_pair(str(target), str(draft), tmp_path / "pair", host="npu", threads=1)
+    assert next(iter(manifest.target.variants.values())).static is not None
+    assert next(iter(manifest.draft.variants.values())).static is None
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    wanted, found = (pair.generate(TEXT, max_new_tokens=12, draft=d) for d in (False, "model"))
+    assert found.stats.drafted > 0
+    assert found.token_ids == wanted.token_ids
+
+
 def block_of(pair: edgespec.Pair, text: list[int], drafted: list[int]):
     """Logits after a text and after each drafted token, and the confidences before the latter."""
     assert pair.draft is not None

@@ -5,8 +5,6 @@ It runs on the processor here; `make test-providers` runs such graphs on WebGPU.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -14,14 +12,13 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_t5
 from command import run
-from depth import deep, one_in
+from depth import one_in
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import read_manifest
-from edgespec.errors import EdgespecError, UsageError
+from edgespec.errors import UsageError
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.passes.device_operators import OPSET
-from family_corpus import CASES, SIZES, write_model
 
 PROMPT = [5, 9, 30, 31, 32, 9, 30, 31]
 TEXT = [int(token) for token in np.random.default_rng(3).integers(5, 250, size=24)]
@@ -134,34 +131,3 @@ def test_what_no_graph_for_a_gpu_has_is_refused(tiny_checkpoints, tmp_path, opti
     with pytest.raises(UsageError, match=said):
         export_pair(target, draft, tmp_path / "pair", **{"host": "gpu", **options})
     assert not (tmp_path / "pair").exists()
-
-
-# --- families ------------------------------------------------------------------------------------
-
-REFUSED = {  # by what words, and whose names in the corpus begin with these
-    "LFM": "short convolutions",
-    "Qwen3.5": "recurrent layers",
-}
-TESTED = {case.model: case for case in CASES if not case.refused}
-
-
-@deep
-@pytest.mark.parametrize("name", TESTED)
-def test_every_family_computes_the_same_or_is_refused_by_name(name, tmp_path):
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    checkpoint = tmp_path / "checkpoint"
-    write_model(TESTED[name], checkpoint)
-    byte_tokenizer(SIZES["vocab_size"]).save(str(checkpoint / "tokenizer.json"))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}  # the file as it is
-    (checkpoint / "tokenizer_config.json").write_text(json.dumps(settings))
-    options = {"measure": False, "threads": 1}
-    words = next((words for start, words in REFUSED.items() if name.startswith(start)), None)
-    if words is not None:
-        with pytest.raises(EdgespecError, match=f"{words}.*; export it without --for gpu"):
-            export_pair(str(checkpoint), None, tmp_path / "gpu", host="gpu", **options)
-        return
-    export_pair(str(checkpoint), None, tmp_path / "gpu", host="gpu", **options)
-    export_pair(str(checkpoint), None, tmp_path / "usual", **options)
-    usual, found = logits_of(tmp_path / "usual"), logits_of(tmp_path / "gpu")
-    assert np.abs(found - usual).max() < 1e-4 * np.abs(usual).max()

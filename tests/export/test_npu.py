@@ -15,10 +15,15 @@ from checkpoints import byte_tokenizer, write_noisy, write_small_llama, write_t5
 from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.artifact.static_calls import StaticCalls
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.pair.opening import provider_check, runtime
+from edgespec.pair.opening.provider_check import refuse_if_far
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.passes.standard_operators import OPSET, TAKEN
+from edgespec_runtimes.ort.ort_model import OrtModel
+from logged import logged_lines
 
 PROMPTS = ("hello world", "The museum opens at nine in the morning and closes at six.")
 
@@ -109,6 +114,40 @@ def test_a_row_has_the_same_bits_in_every_call(npu_folder, split):
         assert np.array_equal(found, wanted[at : at + kept])
 
 
+@pytest.mark.parametrize("gammas", [(), pytest.param((1,), marks=deep)])
+def test_a_first_answer_takes_a_minute_at_a_second_a_call(
+    tiny_checkpoints, npu_folder, tmp_path, gammas, monkeypatch
+):
+    """At 1.3 s a call: the distance from the processor, and whether rows keep their bits."""
+    folder = npu_folder
+    if gammas:
+        folder, target = tmp_path / "pair", str(tiny_checkpoints[0])
+        export_pair(target, None, folder, host="npu", gammas=gammas, measure=False, threads=1)
+    manifest, calls = read_manifest(folder), []
+
+    class Slow(OrtModel):
+        """A model on a device."""
+
+        def score(self, tokens, candidates=()):
+            before = self.calls
+            logits = super().score(tokens, candidates)
+            calls.append(self.calls - before)
+            return logits
+
+    def opened(folder, exported, variant, **options):
+        return Slow(folder, exported, variant, **options)
+
+    monkeypatch.setattr(runtime, "open_model", opened)
+    there, here = opened(folder, manifest.target, "fp32"), model_of(folder)
+    monkeypatch.setattr(provider_check, "_both", lambda *_: [there, here])
+    with logged_lines() as said:
+        refuse_if_far(folder, manifest, "fp32", Device(1, "elsewhere"))
+    assert said[-1].startswith("target fp32 on elsewhere: logits within 0.0e+00")
+    found = runtime.measure_row_invariance(folder, manifest.target, "fp32")
+    assert found.is_row_invariant
+    assert 20 < sum(calls) <= 44
+
+
 def test_a_rewind_leaves_no_trace(npu_folder):
     model = model_of(npu_folder)
     model.prefill([*range(30, 50)])
@@ -194,6 +233,13 @@ def test_a_source_beyond_the_capacity_is_refused(t5_folders):
 def test_a_gamma_that_was_not_exported_is_refused_with_those_that_were(npu):
     with pytest.raises(UsageError, match=r"gamma is 7, .* exported for 1, 4; .*--gamma 7"):
         npu.generate("hello", gamma=7)
+
+
+def test_a_gamma_between_those_that_were_exported_is_padded(npu):
+    wanted = npu.generate("hello", max_new_tokens=20, draft=False)
+    found = npu.generate("hello", max_new_tokens=20, gamma=2)
+    assert found.token_ids == wanted.token_ids
+    assert found.stats.drafted > 0
 
 
 def test_a_capacity_that_was_not_exported_is_refused_with_the_one_that_was(npu_folder):

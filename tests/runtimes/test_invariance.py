@@ -21,6 +21,7 @@ from edgespec_runtimes.invariance import (
     SHORT,
     STARTS,
     measure_row_invariance,
+    static_plan,
 )
 from edgespec_runtimes.machine import machine_of
 
@@ -182,3 +183,38 @@ def test_the_short_measurement_makes_a_third_of_the_calls():
 def test_a_cache_too_small_to_measure_is_an_error():
     with pytest.raises(EdgespecError, match="holds 34 positions; row-invariance needs 35"):
         measured(Scorer(capacity=34), SHORT)
+
+
+# --- graphs with fixed shapes --------------------------------------------------------------------
+
+WIDTHS = (2, 5)
+
+
+def measured_static(model, *, long=False):
+    plan = static_plan(WIDTHS, model.capacity, long=long)
+    return measure_row_invariance(model, machine_of(Device(1)), plan)
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("capacity", [35, 64, MEASURED_CAPACITY])
+def test_graphs_with_fixed_shapes_are_compared_with_the_widest(long, capacity):
+    found = measured_static(Scorer(capacity=capacity), long=long)
+    assert (found.is_row_invariant, found.min_rows, found.max_rows) == (True, 1, 5)
+
+
+@pytest.mark.parametrize("mutant", [SharedScale, TracesInCache])
+def test_rows_that_change_others_are_found_in_the_few_calls_of_fixed_shapes(mutant):
+    assert not measured_static(mutant()).is_row_invariant
+
+
+@pytest.mark.parametrize("rows", [2, 4, 5])
+def test_a_graph_with_other_bits_than_the_widest_is_found(rows):
+    fault = Scorer(lambda row: row.rows == rows and row.index == rows - 1)
+    assert not measured_static(fault).is_row_invariant
+
+
+def test_few_calls_of_fixed_shapes_have_one_start_and_long_ones_all():
+    few, long = (static_plan(WIDTHS, MEASURED_CAPACITY, long=long) for long in (False, True))
+    assert len(few.starts) == 1
+    assert long.starts == STARTS
+    assert few.calls <= 20

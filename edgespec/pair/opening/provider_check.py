@@ -50,6 +50,7 @@ class _Limit(NamedTuple):
 # steps falls to different sides: a step is 0.4 % of a range, and there are some in every layer.
 WIDE, NARROW, STEPPED = _Limit(0.01, 0.001), _Limit(0.1, 0.02), _Limit(0.3, 0.05)
 COMPARED = 2  # sample texts
+COMPARED_CALLS = 10  # of a graph with fixed shapes, for each text: as many rows of it
 
 
 def refuse_if_far(folder: Path, manifest: Manifest, variant: str, device: Device) -> None:
@@ -68,6 +69,9 @@ def refuse_if_far(folder: Path, manifest: Manifest, variant: str, device: Device
     there, here = _both(folder, manifest, variant, device)
     texts = [tokenizer.encode(text).ids for text in sample_texts(target)[:COMPARED]]
     samples = samples_for(here, texts, target.is_encoder_decoder)
+    static = target.variants[variant].static
+    if static is not None:
+        samples = [(prompt, text[: COMPARED_CALLS * static.widest]) for prompt, text in samples]
     expected, found = (
         np.concatenate([_logits(model, *sample) for sample in samples]) for model in (here, there)
     )

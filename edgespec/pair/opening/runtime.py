@@ -148,7 +148,7 @@ def measure_row_invariance(
     hear_sample(folder, exported, variant, model)
     static = exported.variants[variant].static
     if static is not None:
-        plan = invariance.static_plan(static.rows)
+        plan = invariance.static_plan(static.rows, model.capacity, long=calls == "long")
         return invariance.measure_row_invariance(model, machine_of(device), plan)
     if calls == "rows":
         return measure_by_rows(model, machine_of(device))

@@ -19,7 +19,7 @@ from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.attention.heads import Heads
-from edgespec_export.components.blocks.block import Block
+from edgespec_export.components.blocks.block import AttentionBlock, Block, Mixer
 from edgespec_export.components.norms.norm import NoNorm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.residual_stream import ResidualStream
@@ -115,6 +115,11 @@ class Family(ABC):
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
         """Every block of every layer, of the encoder first."""
+
+    def has_mixer(self, kind: type[Mixer]) -> bool:
+        """Whether the middle of one of its blocks is of this kind."""
+        blocks = (block for block in self.blocks() if isinstance(block, AttentionBlock))
+        return any(type(block.mixer) is kind for block in blocks)
 
     @property
     @abstractmethod

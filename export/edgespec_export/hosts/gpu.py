@@ -3,11 +3,10 @@ of standard operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from edgespec.artifact.manifest import Manifest
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_export.components.blocks.block import AttentionBlock
 from edgespec_export.components.blocks.gated_delta import GatedDelta
 from edgespec_export.components.blocks.short_convolution import ShortConvolution
 from edgespec_export.components.number_format import FullPrecision, NumberFormat
@@ -42,23 +41,16 @@ def check_formats(
 
 def check_family(family: Family) -> None:
     """Raises EdgespecError for a model with parts that no graph for a GPU has yet."""
-    missing = sorted(set(_missing(family)))
+    missing = [f"has {NO_GRAPH[kind]}" for kind in NO_GRAPH if family.has_mixer(kind)]
+    if family.target_inputs is not None and family.family not in READING:
+        missing.append(f"reads {family.target_inputs}")
     if missing:
         raise EdgespecError(
-            f"{family.label} has {' and '.join(missing)}, which no graph for a GPU has yet; "
-            "export it without --for gpu"
+            f"{family.label} {' and '.join(missing)}, which edgespec does not export for a GPU "
+            "yet; leave --for gpu out"
         )
 
 
 def with_limited_capacity(manifest: Manifest) -> Manifest:
     """The manifest with caches of at most `CAPACITY` positions."""
     return limited_capacity(manifest, CAPACITY)
-
-
-def _missing(family: Family) -> Iterator[str]:
-    """What a family has and no graph for a GPU."""
-    if family.target_inputs is not None and family.family not in READING:
-        yield f"a draft that reads {family.target_inputs}"
-    for block in family.blocks():
-        if isinstance(block, AttentionBlock) and type(block.mixer) in NO_GRAPH:
-            yield NO_GRAPH[type(block.mixer)]

@@ -16,6 +16,7 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.calibration.calibrated import Calibration
 from edgespec_export.calibration.ranges import measured_ranges
 from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.components.blocks.short_convolution import ShortConvolution
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families.family import Family
 from edgespec_export.hosts.host_limits import check_float32_caches
@@ -74,6 +75,8 @@ def check_family(family: Family) -> None:
         reason = "reads sound"
     elif family.states:
         reason = "has recurrent layers"
+    elif family.has_mixer(ShortConvolution):
+        reason = "has short convolutions"
     if reason is not None:
         raise EdgespecError(
             f"{family.label} {reason}, which edgespec does not export for NPUs yet; leave "

@@ -47,7 +47,7 @@ def to_standard_operators(model: ir.Model, label: str) -> None:
     if others:
         raise EdgespecError(
             f"{label} has blocks with {', '.join(others)}, operators that NPUs do not take; "
-            "export it without --for npu"
+            "leave --for npu out"
         )
     model.ir_version = IR_VERSION
     model.graph.opset_imports.clear()

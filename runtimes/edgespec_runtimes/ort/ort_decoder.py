@@ -55,6 +55,7 @@ class OrtDecoder:
         cache: its memory.
         states: of each sequence's recurrent layers; empty if the graph has none.
         copied_bytes: between the host and a device with memory of its own, in all runs.
+        calls: of the graph, so far.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class OrtDecoder:
         layers = graph.recurrent_layers
         memory = StateMemory(layers, sequences) if layers else None
         self.states = [RecurrentStates(memory, n) for n in range(sequences)] if memory else []
-        self.copied_bytes = 0
+        self.copied_bytes = self.calls = 0
         told = graph_io.KEY_POSITIONS in graph.inputs
         self._memory = RunMemory(
             resident_cache(graph, self.cache, positions),
@@ -131,6 +132,7 @@ class OrtDecoder:
             call.send()
             self.copied_bytes += call.copied_bytes
         self._session.run_with_iobinding(call.binding)
+        self.calls += 1
         for step in steps:
             step.states.end(step)
 

@@ -159,9 +159,14 @@ class OrtModel(CachedSequence):
 
     @property
     def copied_bytes(self) -> int:
-        """What calls have copied between the host and a device with memory of its own; what an
-        encoder reads is not counted."""
+        """What calls have copied between the host and a device with memory of its own, or graphs
+        with fixed shapes; what an encoder reads is not counted."""
         return self._decoder.copied_bytes
+
+    @property
+    def calls(self) -> int:
+        """How often graphs of the decoder were run."""
+        return self._decoder.calls
 
     def make_batch(self, count: int, capacity: int) -> OrtBatch:
         """Sequences with caches of their own that share this model's weights and their calls.

@@ -89,7 +89,7 @@ class StaticDecoder(OrtDecoder):
     Attributes:
         cache: its memory.
         states: none.
-        bytes_copied: into graphs of calls and out of them, so far: rows of tables, masks and
+        copied_bytes: into graphs of calls and out of them, so far: rows of tables, masks and
             angles; logits, new keys and values. The cache and a source stay where they are.
         calls: of graphs, so far.
     """
@@ -111,7 +111,7 @@ class StaticDecoder(OrtDecoder):
         buffers = graph_io.cache_buffers(exported.cache_shapes, variant.cache_format)
         self.cache = allocate_cache(buffers, self._static.capacity)
         self.states = []
-        self.bytes_copied = self.calls = 0
+        self.copied_bytes = self.calls = 0
         self._source = _source_memory(graph.session)
         self._source_length = np.zeros(1, np.int64)
         self._cross: Mapping[str, ort.OrtValue] = {}
@@ -150,7 +150,7 @@ class StaticDecoder(OrtDecoder):
                 rows_of = results[graph_io.LOGITS][first - at : end - at]
                 call.logits[first - call.skip : end - call.skip] = rows_of
             at = end
-        self.bytes_copied = sum(opened.bytes_copied for opened in self._opened.values())
+        self.copied_bytes = sum(opened.copied_bytes for opened in self._opened.values())
         if not is_long and not np.isfinite(call.logits[: count - call.skip]).all():
             raise EdgespecError(
                 f"the model's logits are not finite numbers in {self._static.precision} on "
@@ -218,7 +218,7 @@ class _Call:
         self._of_call = _bound(session, given, self._results)
         copied = [*from_host.values(), *self._results.values()]
         self._bytes = sum(array.nbytes for array in copied)
-        self.bytes_copied = 0
+        self.copied_bytes = 0
 
     def run(self, tokens: npt.NDArray[np.int64], past_length: int) -> Memory:
         """Computes these tokens and writes their positions into the cache.
@@ -234,7 +234,7 @@ class _Call:
             self._session.run_with_iobinding(self._of_call)
         for name, buffer in self._cache.items():
             buffer[:, :, past_length : past_length + count] = self._results[name][:, :, :count]
-        self.bytes_copied += self._bytes
+        self.copied_bytes += self._bytes
         return self._results
 
 

@@ -187,7 +187,9 @@ class _NoCache(Cache):
 
 
 def _not_static(label: str, reason: str) -> EdgespecError:
-    return EdgespecError(f"{label} {reason}, which edgespec does not export for NPUs yet")
+    return EdgespecError(
+        f"{label} {reason}, which edgespec does not export for NPUs yet; leave --for npu out"
+    )
 
 
 def _hiding(g: Graph, seen: ir.Value) -> ir.Value:

@@ -41,6 +41,7 @@ class BlockDraft(Eagle):
     """
 
     family = "block"
+    target_inputs = "its target's hidden states (a draft of blocks)"
     model_types = ("block",)
 
     block: int

@@ -74,6 +74,7 @@ class MaskedBlock(Eagle):
     """
 
     family = "block"
+    target_inputs = "its target's hidden states (a draft of blocks)"
     model_types = ("dflash", "dflash2", "dspark")
     table, head = "embed_tokens.weight", "lm_head.weight"
     redundant = re.compile(r"d2t|t2d|.*\.self_attn\.rotary_emb\.inv_freq|verifier_\w+\.weight")

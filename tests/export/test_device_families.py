@@ -1,0 +1,85 @@
+"""Claim: every family is exported for GPUs and NPUs and computes the same, or is refused by name.
+
+The graphs run on the processor here.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from checkpoints import byte_tokenizer
+from depth import deep
+from edgespec.artifact.manifest import read_manifest
+from edgespec.errors import EdgespecError
+from edgespec.pair.opening.runtime import open_model
+from edgespec_export.export_pair import export_pair
+from edgespec_export.families import family_of
+from edgespec_export.hosts import gpu, npu
+from family_corpus import CASES, SIZES, write_model
+
+TEXT = [int(token) for token in np.random.default_rng(3).integers(5, 250, size=24)]
+TESTED = {case.model: case for case in CASES if not case.refused}
+CHECKS = {"gpu": gpu.check_family, "npu": npu.check_family}
+# By which words, and whose names in the corpus begin with these.
+REFUSED = {
+    "gpu": {"LFM": "has short convolutions", "Qwen3.5": "has recurrent layers"},
+    "npu": {"LFM": "has short convolutions", "Qwen3.5": "has recurrent layers"},
+}
+
+
+def refusal(host: str, model: str) -> str | None:
+    return next((words for start, words in REFUSED[host].items() if model.startswith(start)), None)
+
+
+def logits_of(folder: Path) -> npt.NDArray[np.float32]:
+    """Logits of a text in calls of seven rows, after rewinds."""
+    model = open_model(folder, read_manifest(folder).target, "fp32", min_rows=2)
+    rows = [model.prefill(TEXT[:4]), *TEXT[4:]]
+    calls = []
+    for first in range(0, len(rows), 7):
+        model.score([7] * 5)  # rejected
+        model.rewind(model.length - 5)
+        calls.append(model.score(rows[first : first + 7]).copy())
+    return np.concatenate(calls)
+
+
+@pytest.mark.parametrize("host", CHECKS)
+@pytest.mark.parametrize("start", ["LFM", "Qwen3.5"])
+def test_what_has_no_graph_is_refused_by_its_config(host, start):
+    """Before any weight is read."""
+    models = [model for model in TESTED if model.startswith(start)]
+    assert models
+    for model in models:
+        config = TESTED[model].config
+        family = family_of(config.get("text_config", config), model)
+        with pytest.raises(EdgespecError, match=f"{refusal(host, model)}.*leave --for {host} out"):
+            CHECKS[host](family)
+
+
+@deep
+@pytest.mark.parametrize("host", CHECKS)
+@pytest.mark.parametrize("name", TESTED)
+def test_every_family_computes_the_same_or_is_refused_by_name(name, host, tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    checkpoint = tmp_path / "checkpoint"
+    write_model(TESTED[name], checkpoint)
+    byte_tokenizer(SIZES["vocab_size"]).save(str(checkpoint / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}  # the file as it is
+    (checkpoint / "tokenizer_config.json").write_text(json.dumps(settings))
+    options = {"target_formats": ("fp32",), "measure": False, "threads": 1}
+    fixed = {"capacity": 64} if host == "npu" else {}
+    words = refusal(host, name)
+    if words is not None:
+        with pytest.raises(EdgespecError, match=f"{words}.*; leave --for {host} out"):
+            export_pair(str(checkpoint), None, tmp_path / host, host=host, **fixed, **options)
+        return
+    export_pair(str(checkpoint), None, tmp_path / host, host=host, **fixed, **options)
+    export_pair(str(checkpoint), None, tmp_path / "usual", **options)
+    usual, found = logits_of(tmp_path / "usual"), logits_of(tmp_path / host)
+    assert np.abs(found - usual).max() < 1e-4 * np.abs(usual).max()
