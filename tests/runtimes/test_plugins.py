@@ -109,3 +109,17 @@ def test_a_plug_in_that_loaded_is_not_tried_again_until_it_or_the_runtime_change
     (tmp_path / "home" / "plugins.json").write_text("[")
     loaded()
     assert len(tried) == 3
+
+
+def test_a_library_that_is_gone_at_the_next_start_is_one_line(site, tmp_path, monkeypatch):
+    plugin = pytest.importorskip("nxrt_ep_cpu", reason="this system has no such plug-in")
+    library = tmp_path / "library.so"
+    site("onnxruntime-qnn", MODULE.format(body=f"return {str(library)!r}"))
+    library.symlink_to(plugin.get_library_path())
+    with monkeypatch.context() as patch:
+        patch.setattr(ort, "register_execution_provider_library", lambda *_: None)
+        assert loaded().unusable == []
+    library.unlink()
+    (line,) = loaded().unusable
+    assert line.startswith("onnxruntime-qnn cannot be used (")
+    assert "\n" not in line

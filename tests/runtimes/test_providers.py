@@ -26,7 +26,7 @@ from edgespec.pair.opening.profile import Profile, write_profile
 from edgespec.pair.opening.runtime import machine_of, measure_row_invariance
 from edgespec_export.export_pair import export_pair
 from edgespec_export.quantization.int8 import Int8
-from edgespec_runtimes.ort import providers
+from edgespec_runtimes.ort import providers, session
 from edgespec_runtimes.ort.providing.plugins import Plugins
 from logged import logged_lines
 from profiles import profile
@@ -135,6 +135,49 @@ def test_a_session_that_fails_does_not_fall_back_to_another_provider(exported, m
     with pytest.raises(edgespec.EdgespecError, match=r"cpu_ep \(device out of memory\); take ano"):
         load(exported, provider=PLUGIN, target_format="fp32")
     assert capsys.readouterr().out == ""
+
+
+def test_a_call_that_fails_on_a_device_names_it_in_one_line(exported, monkeypatch):
+    pair, _ = load(exported, provider=PLUGIN)
+
+    def full(*_):
+        raise RuntimeError("device out of memory\nat line 5")
+
+    monkeypatch.setattr(ort.InferenceSession, "run_with_iobinding", full)
+    with pytest.raises(edgespec.EdgespecError) as error:
+        pair.generate(PROMPT, draft=False, max_new_tokens=4)
+    assert str(error.value) == (
+        "the model cannot be run on cpu_ep (device out of memory); if its memory is full, give "
+        "less --capacity, or take another provider (cpu)"
+    )
+
+
+def test_a_graph_that_a_device_does_not_take_whole_is_one_line(tiny_folder, monkeypatch):
+    """As one with fixed shapes that is too wide for an NPU."""
+
+    def refused(*_, **__):
+        raise RuntimeError("failed to compile the graph: 1002\nQnnGraph_finalize")
+
+    info = dataclasses.replace(providers.processor().info, name="chip", title="ChipProvider")
+    monkeypatch.setattr(session, "find_provider", lambda _: providers.Provider(info))
+    monkeypatch.setattr(ort, "InferenceSession", refused)
+    graph = tiny_folder / read_manifest(tiny_folder).target.variants["fp32"].graphs["decoder"]
+    with pytest.raises(edgespec.EdgespecError) as error:
+        session.open_session(graph, Device(1, "chip"), "fp16")
+    assert str(error.value) == (
+        f"{graph} cannot be loaded on chip (failed to compile the graph: 1002); export it with "
+        "less --capacity or --gamma, or take another provider (cpu)"
+    )
+
+
+def test_a_provider_that_is_gone_at_the_next_start_is_one_line(folder, monkeypatch):
+    load(folder, provider=PLUGIN)
+    monkeypatch.setattr(ort, "get_ep_devices", list)
+    monkeypatch.setattr(ort, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    monkeypatch.setattr(providers, "load_plugins", lambda: Plugins({}, ["it is not there"]))
+    with pytest.raises(edgespec.UsageError, match=f"no provider '{PLUGIN}' here.*it is not there"):
+        load(folder, provider=PLUGIN)
+    assert load(folder)[0].generate(PROMPT, max_new_tokens=4).token_ids
 
 
 def test_a_built_in_provider_is_identified_by_its_hardware(monkeypatch):

@@ -40,7 +40,7 @@ from edgespec_runtimes.ort.prefill import (
 )
 from edgespec_runtimes.ort.reading.feature_memory import feature_memory
 from edgespec_runtimes.ort.recurrent_states import Step
-from edgespec_runtimes.ort.session import as_edgespec_errors
+from edgespec_runtimes.ort.session import call_errors
 from edgespec_runtimes.ort.static_decoder import StaticDecoder
 
 __all__ = ["ModelOptions", "OrtModel"]
@@ -101,6 +101,7 @@ class OrtModel(CachedSequence):
         self._variant = variant
         self._device = device
         self.seconds = 0.0
+        self._call_errors = call_errors(device.provider)
         self._min_rows = min_rows
         self._max_rows = max_rows
         self._start_token = exported.start_token
@@ -359,7 +360,7 @@ class OrtModel(CachedSequence):
         call.set_cross_attention(self._cross)
         self._set_states(call, len(tokens))
         began = time.perf_counter()
-        with as_edgespec_errors():
+        with self._call_errors:
             self._decoder.run(call, steps)
         self.seconds += time.perf_counter() - began
         self._store_states(call, len(tokens) + len(candidates))
@@ -383,7 +384,7 @@ class OrtModel(CachedSequence):
     def _computing(self) -> Iterator[None]:
         """Adds the time of the block to `seconds`; its errors become `EdgespecError`."""
         began = time.perf_counter()
-        with as_edgespec_errors():
+        with self._call_errors:
             yield
         self.seconds += time.perf_counter() - began
 

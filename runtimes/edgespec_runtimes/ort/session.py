@@ -9,7 +9,7 @@ from typing import Any
 
 import onnxruntime as ort
 
-from edgespec.device.device import Device
+from edgespec.device.device import CPU, Device
 from edgespec.device.kernels import SWITCH, installed_kernels, release
 from edgespec.errors import EdgespecError, one_line
 from edgespec_runtimes.ort.processor.flash_attention import row_invariant_attention
@@ -20,7 +20,7 @@ from edgespec_runtimes.ort.providing.contexts import Context, open_with_context
 from edgespec_runtimes.ort.providing.placement import profile_prefix
 from edgespec_runtimes.ort.providing.qnn import is_qnn, qnn_settings
 
-__all__ = ["as_edgespec_errors", "open_session"]
+__all__ = ["as_edgespec_errors", "call_errors", "open_session"]
 
 RECORD_ASSIGNMENT = ("session.record_ep_graph_assignment_info", "1")  # see `placement`
 WHOLLY = ("session.disable_cpu_ep_fallback", "1")  # no operator may be left to the processor
@@ -34,6 +34,8 @@ EXACT_INT8_VERSION = (1, 30)
 # Of providers, by their titles. CUDA's fp32 products have 10 bits otherwise: SmolLM2's logits were
 # off by 1.1 % of the largest on an H200.
 SETTINGS = {"CUDAExecutionProvider": {"use_tf32": "0"}}
+OTHER_PROVIDER = "take another provider (cpu)"
+SMALLER_CALLS = f"export it with less --capacity or --gamma, or {OTHER_PROVIDER}"
 MIN_VERSION = (1, 25)  # of ONNX Runtime: the first with TensorScatter of opset 24
 
 
@@ -67,7 +69,7 @@ def open_session(
                 str(graph), options, providers=[provider.title], **NO_FALLBACK
             )
     failed = f"{failed} on {provider.name}"
-    way_out = "take another provider (cpu)"
+    way_out = OTHER_PROVIDER if precision is None else SMALLER_CALLS
     if profiled:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix()
@@ -75,8 +77,17 @@ def open_session(
         return _open_on_provider(graph, options, provider, precision)
 
 
+def call_errors(provider: str) -> as_edgespec_errors:
+    """The errors of a model's calls on a provider; may be entered again and again."""
+    if provider == CPU:
+        return as_edgespec_errors()
+    way_out = f"if its memory is full, give less --capacity, or {OTHER_PROVIDER}"
+    return as_edgespec_errors(f"the model cannot be run on {provider}", way_out=way_out)
+
+
 class as_edgespec_errors:  # noqa: N801, it is used like contextlib's
-    """Turns whatever ONNX Runtime raises into an `EdgespecError` of one line.
+    """Turns whatever ONNX Runtime raises into an `EdgespecError` of one line, and leaves those that
+    are one already.
 
     Its exceptions have no base class in common. A class, since each call of a model enters it and
     a generator takes longer.
@@ -92,7 +103,7 @@ class as_edgespec_errors:  # noqa: N801, it is used like contextlib's
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, EdgespecError):
             raise EdgespecError(f"{self._what} ({one_line(error)}); {self._way_out}") from None
 
 
@@ -114,7 +125,7 @@ def _open_on_provider(
     with warnings.catch_warnings(action="ignore"):  # a missing provider is only a warning there
         session = ort.InferenceSession(str(graph), options, providers=titles, **NO_FALLBACK)
     if provider.title not in session.get_providers():
-        raise EdgespecError(f"{provider.title} lacks a library or its hardware")
+        raise OSError(f"{provider.title} lacks a library or its hardware")
     return session
 
 

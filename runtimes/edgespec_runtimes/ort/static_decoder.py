@@ -32,7 +32,7 @@ from edgespec_runtimes.ort.decoder_graph import DecoderGraph
 from edgespec_runtimes.ort.graph_run import GraphRun, LogitsRun
 from edgespec_runtimes.ort.ort_decoder import OrtDecoder
 from edgespec_runtimes.ort.recurrent_states import Step
-from edgespec_runtimes.ort.session import as_edgespec_errors, open_session
+from edgespec_runtimes.ort.session import as_edgespec_errors, call_errors, open_session
 
 __all__ = ["StaticDecoder", "StaticRun"]
 
@@ -169,7 +169,9 @@ class StaticDecoder(OrtDecoder):
             fixed = {SOURCE_LENGTH: self._source_length, **self._source}
             fixed |= {buffer.past: array for buffer, array in self.cache.arrays.items()}
             new = {buffer.present: array for buffer, array in self.cache.arrays.items()}
-            self._opened[name] = _Call(session, host, rows, fixed, new)
+            self._opened[name] = _Call(
+                session, host, rows, fixed, new, call_errors(self._device.provider)
+            )
         return self._opened[name]
 
     def _set_source(self, cross: Mapping[str, ort.OrtValue]) -> None:
@@ -195,6 +197,7 @@ class _Call:
     Args:
         fixed: memory that the graphs read, by the names of their inputs: the cache, the source.
         cache: a buffer for each output with new keys or values, [1, heads, capacity, width].
+        errors: of calls.
     """
 
     def __init__(
@@ -204,8 +207,9 @@ class _Call:
         rows: int,
         fixed: Mapping[str, npt.NDArray[np.generic]],
         cache: Mapping[str, npt.NDArray[np.generic]],
+        errors: as_edgespec_errors,
     ) -> None:
-        self._session, self._host = session, host
+        self._session, self._host, self._errors = session, host, errors
         self._tokens, self._past_length = np.zeros(rows, np.int64), np.zeros(1, np.int64)
         from_host = _memory_of(host.get_outputs())
         self._results = _memory_of(session.get_outputs())
@@ -229,7 +233,7 @@ class _Call:
         count = len(tokens)
         self._tokens[:count], self._tokens[count:] = tokens, 0
         self._past_length[0] = past_length
-        with as_edgespec_errors():
+        with self._errors:
             self._host.run_with_iobinding(self._of_host)
             self._session.run_with_iobinding(self._of_call)
         for name, buffer in self._cache.items():
