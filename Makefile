@@ -10,6 +10,7 @@
 # make demo-web   a chat in the browser, and a translator; needs npm
 # make test-web   does the page, do Chromium and Firefox give Python's texts? Installs both on Debian
 # make test-providers are pairs exact on WebGPU? Over a software Vulkan; needs Debian's chromium
+# make test-npu-whole test-npu-formats test-providers-whole   the same with more texts, formats and placements
 # make test-npu   do pairs speculate on Qualcomm's NPU? Emulated; x86-64, glibc 2.35
 # make test-arm64 does both pairs speculate on ARM64? Emulated; needs Debian 12 and qemu-user-static
 
@@ -18,7 +19,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native native-arm64 native-windows native-macos native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu test-npu-whole
+.PHONY: native native-arm64 native-windows native-macos native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu test-npu-whole test-npu-formats test-providers-whole
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -262,11 +263,29 @@ test-npu: build/npu/environment build/npu/tiny/edgespec.json build/npu/first-lay
 	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 40
 	$(CHECK_NPU) build/npu/first-layers --tokens 3 --prompts 6
 
-# More samples and prompts, and a whole pair: for at least six minutes.
+# More samples and prompts, and a whole pair: for at least ten minutes.
 test-npu-whole: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
-	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 200
-	$(CHECK_NPU) build/npu/first-layers --tokens 3
-	$(CHECK_NPU) build/npu/en-de --tokens 4 --mixed 1
+	$(CHECK_NPU) build/npu/tiny --tokens 4 --mixed 20 --samples 200
+	$(CHECK_NPU) build/npu/first-layers --tokens 3 --mixed 20
+	$(CHECK_NPU) build/npu/en-de --tokens 4 --mixed 20
+
+# The quantized formats of real pairs, which the emulator computes slowly: hours on a busy machine.
+QUANTIZED := --target-format fp32 --target-format w8a16 --target-format w8a8 --target-format w4a16 --target-format w4a8
+build/npu/en-de-formats/edgespec.json: .venv/export
+	$(BIN)/edgespec export models/en-de-target models/en-de-draft --for npu --capacity 64 $(QUANTIZED) --draft-format w8a16 \
+		-o build/npu/en-de-formats --force
+
+build/npu/first-layers-formats/edgespec.json: build/first-layers/2/config.json build/first-layers/1/config.json
+	$(BIN)/edgespec export build/first-layers/2 build/first-layers/1 --for npu --capacity 64 $(QUANTIZED) --draft-format w8a16 \
+		-o build/npu/first-layers-formats --force
+
+test-npu-formats: build/npu/environment build/npu/en-de-formats/edgespec.json build/npu/first-layers-formats/edgespec.json
+	for format in w8a16 w8a8 w4a8; do for pair in first-layers en-de; do \
+		$(CHECK_NPU) build/npu/$$pair-formats --format $$format --tokens 3 --prompts 5 --mixed 2 || exit 1; done; done
+
+test-providers-whole: test-providers
+	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
+		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --mixed 20 --on target draft
 
 lint: .venv/test runtimes/js/node_modules
 	$(BIN)/ruff check .
