@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from edgespec.artifact.manifest import Manifest
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_export.components.blocks.block import Mixer
 from edgespec_export.components.blocks.gated_delta import GatedDelta
 from edgespec_export.components.blocks.short_convolution import ShortConvolution
 from edgespec_export.components.number_format import FullPrecision, NumberFormat
@@ -22,7 +23,10 @@ CAPACITY = 2048
 GPU_FORMATS: dict[str, Callable[[], NumberFormat]] = {"fp32": FullPrecision, "fp16": HalfProducts}
 
 READING = ("eagle", "shared_encoder")  # families of drafts that read what comes to the host
-NO_GRAPH = {ShortConvolution: "short convolutions", GatedDelta: "recurrent layers"}
+NO_GRAPH: dict[type[Mixer], str] = {
+    ShortConvolution: "short convolutions",
+    GatedDelta: "recurrent layers",
+}
 
 
 def check_formats(
