@@ -60,11 +60,20 @@ class LoadOptions(ctypes.Structure):
         ("threads", c_int32),
         ("allow_inexact", c_int32),
         ("capacity", c_int64),
+        ("progress", POINTER(c_int64)),
     )
+
+
+class Memory(ctypes.Structure):
+    _fields_ = (("size", c_size_t), ("weights", c_uint64), ("caches", c_uint64))
 
 
 class Bias(ctypes.Structure):
     _fields_ = (("token", c_int64), ("bias", c_double))
+
+
+class Range(ctypes.Structure):
+    _fields_ = (("begin", c_int64), ("end", c_int64))
 
 
 class Options(ctypes.Structure):
@@ -95,6 +104,8 @@ class Options(ctypes.Structure):
         ("logprobs", c_int32),
         ("stop", POINTER(c_char_p)),
         ("stop_count", c_size_t),
+        ("answers", POINTER(Range)),
+        ("answers_count", c_size_t),
     )
 
 
@@ -150,6 +161,9 @@ def options_of(library: ctypes.CDLL, given: Mapping[str, Any]) -> Options:
         elif name == "stop":
             strings = (c_char_p * len(value))(*map(str.encode, value))
             options.stop, options.stop_count = strings, len(value)
+        elif name == "answers":
+            ranges = (Range * max(1, len(value)))(*(Range(one.start, one.stop) for one in value))
+            options.answers, options.answers_count = ranges, len(value)
         elif name == "rule":
             options.rule = RULES[value]
         elif name == "seed":
@@ -200,7 +214,10 @@ class NativeModel:
         return text.raw.decode()
 
     def session(self) -> NativeSession:
-        return NativeSession(self)
+        return NativeSession(self, "open_session", self.handle)
+
+    def load_session(self, file: Path) -> NativeSession:
+        return NativeSession(self, "load_session", self.handle, str(file).encode())
 
     def close(self) -> None:
         self.library.edgespec_close(self.handle)
@@ -210,10 +227,17 @@ class NativeModel:
 class NativeSession:
     """One text after the other; after each, `ending`, `rounds` and `seed` say how it came."""
 
-    def __init__(self, model: NativeModel) -> None:
+    def __init__(self, model: NativeModel, function: str, *arguments: Any) -> None:
         self._model = model
         self.handle = ctypes.c_void_p()
-        model.check(model.library.edgespec_open_session(model.handle, byref(self.handle)))
+        open_it = getattr(model.library, f"edgespec_{function}")
+        model.check(open_it(*arguments, byref(self.handle)))
+        self._start()
+
+    def _start(self) -> None:
+        self.shown, self.ending = "", ""
+        self.rounds, self.accepted = 0, 0
+        self.logprobs: list[float] = []
 
     def begin(
         self, prompt: Sequence[int] | str | Sequence[Mapping[str, str]], **given: Any
@@ -232,10 +256,8 @@ class NativeSession:
             begin = getattr(library, f"edgespec_{name}")
             status = begin(self.handle, given_prompt, c_size_t(len(prompt)), *rest)
         self._model.check(status)
-        self.shown = ""
-        self.seed, self.rounds, self.ending = seed.value, 0, ""
-        self.accepted = 0
-        self.logprobs: list[float] = []
+        self._start()
+        self.seed = seed.value
 
     def pieces(self) -> Iterator[list[int]]:
         """The tokens of each round, up to the text's end."""
@@ -256,7 +278,24 @@ class NativeSession:
         self, prompt: Sequence[int] | str | Sequence[Mapping[str, str]], **given: Any
     ) -> list[int]:
         self.begin(prompt, **given)
+        return self.rest()
+
+    def rest(self) -> list[int]:
+        """The tokens that are still to come."""
         return [token for tokens in self.pieces() for token in tokens]
+
+    def fork(self) -> NativeSession:
+        return NativeSession(self._model, "fork", self.handle)
+
+    def save(self, file: Path) -> None:
+        self._model.check(self._model.library.edgespec_save(self.handle, str(file).encode()))
+
+    def progress(self) -> tuple[int, int]:
+        """Positions of the latest prompt that were read, and had to be."""
+        read, to_read = c_int64(), c_int64()
+        progress = self._model.library.edgespec_prompt_progress
+        self._model.check(progress(self.handle, byref(read), byref(to_read)))
+        return read.value, to_read.value
 
     def cancel(self) -> None:
         self._model.library.edgespec_cancel(self.handle)

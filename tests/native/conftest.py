@@ -6,6 +6,8 @@ import ctypes
 
 import pytest
 
+from eagle_checkpoints import write_eagle, write_target
+from edgespec_export.export_pair import export_pair
 from native_library import HOOKS, LIBRARY, NativeModel, opened
 
 
@@ -26,3 +28,13 @@ def hooks(built) -> ctypes.CDLL:
 def native_tiny(built, tiny_folder) -> NativeModel:
     """The tiny pair, loaded."""
     return NativeModel(tiny_folder, threads=1)
+
+
+@pytest.fixture(scope="session")
+def eagle_folder(tmp_path_factory):
+    """A target and its untrained EAGLE head, which has 120 of its 272 tokens."""
+    folder = tmp_path_factory.mktemp("eagle")
+    target = write_target(folder / "target", "llama")
+    write_eagle(target, folder / "draft", tokens=120)
+    export_pair(str(target), str(folder / "draft"), folder / "pair", threads=1)
+    return folder / "pair"

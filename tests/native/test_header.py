@@ -21,8 +21,10 @@ TYPES = {
 }
 BINDINGS = {
     "edgespec_load_options": native_library.LoadOptions,
+    "edgespec_memory": native_library.Memory,
     "edgespec_bias": native_library.Bias,
     "edgespec_options": native_library.Options,
+    "edgespec_range": native_library.Range,
     "edgespec_turn": native_library.Turn,
     "edgespec_piece": native_library.Piece,
 }

@@ -11,8 +11,7 @@ import pytest
 
 import edgespec
 from depth import deep
-from eagle_checkpoints import SIZE, write_eagle, write_target
-from edgespec_export.export_pair import export_pair
+from eagle_checkpoints import SIZE
 from native_library import NativeError, NativeModel
 
 SMOLLM2 = Path(__file__).parents[2] / "build" / "smollm2"
@@ -91,16 +90,6 @@ def test_translations_are_pythons(pair_folder, pair, given):
             pair.generate(tokens, draft=False, **given, seed=number, max_new_tokens=16).token_ids
         )
     assert accepted
-
-
-@pytest.fixture(scope="module")
-def eagle_folder(tmp_path_factory):
-    """A target and its untrained EAGLE head, which has 120 of its 272 tokens."""
-    folder = tmp_path_factory.mktemp("eagle")
-    target = write_target(folder / "target", "llama")
-    write_eagle(target, folder / "draft", tokens=120)
-    export_pair(str(target), str(folder / "draft"), folder / "pair", threads=1)
-    return folder / "pair"
 
 
 @pytest.mark.parametrize("given", SAMPLINGS[:3])

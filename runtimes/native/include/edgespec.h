@@ -7,8 +7,9 @@
  *   are no callbacks.
  * - Functions that can fail return a status. edgespec_message() then says why in one line, for the
  *   thread that called: the value, the limit, the way out.
- * - Objects may be closed in any order. A session whose model was closed goes on: the model's
- * memory is freed with its last session.
+ * - Objects may be closed in any order, also while another thread uses them. A session whose model
+ * was closed goes on: the model's memory is freed with its last session. A closed handle is an
+ * error.
  * - Structures begin with their size and only grow at their end. edgespec_…_defaults fills them in.
  */
 #ifndef EDGESPEC_H
@@ -57,6 +58,10 @@ typedef enum edgespec_draft {
   EDGESPEC_DRAFT_LOOKUP = 2, /* what followed the same tokens earlier, in the prompt or the text */
 } edgespec_draft;
 
+/* As many drafted tokens as pay: by the clock, where the text does not depend on it, else by what
+ * such models usually take. */
+#define EDGESPEC_GAMMA_AUTO (-1)
+
 typedef enum edgespec_ending {
   EDGESPEC_GOES_ON = 0,
   EDGESPEC_END_OF_TEXT = 1, /* a token of the model ended it */
@@ -72,14 +77,28 @@ typedef struct edgespec_load_options {
   const char* target_format; /* which exported variants; NULL: the first */
   const char* draft_format;
   int32_t threads;       /* of each model; 0: all physical cores */
-  int32_t allow_inexact; /* 1: speculate even where the target was not found row-invariant */
+  int32_t allow_inexact; /* 1: speculate even if the target is not exact; it is not measured */
   int64_t capacity;      /* positions of a session's caches; 0: the exporter's choice */
+  int64_t* progress;     /* edgespec_load adds the bytes of each model to it when that is loaded;
+                            another thread may look. All are edgespec_memory's weights. Or NULL */
 } edgespec_load_options;
+
+/* What a pair takes, in bytes. */
+typedef struct edgespec_memory {
+  size_t size;      /* of this structure */
+  uint64_t weights; /* graphs and weights, once for all sessions */
+  uint64_t caches;  /* of a session, when they are full; they take memory as they are filled */
+} edgespec_memory;
 
 typedef struct edgespec_bias {
   int64_t token;
   double bias;
 } edgespec_bias;
+
+/* Positions begin … end - 1. */
+typedef struct edgespec_range {
+  int64_t begin, end;
+} edgespec_range;
 
 /* How a text is made; docs/reference/api.md says more about each option. */
 typedef struct edgespec_options {
@@ -106,7 +125,7 @@ typedef struct edgespec_options {
   int32_t ignore_eos; /* 1: go on after a token of the model that ends a text */
   /* Drafts. */
   int32_t draft; /* edgespec_draft */
-  int64_t gamma; /* tokens drafted a round: 4 */
+  int64_t gamma; /* tokens drafted a round; EDGESPEC_GAMMA_AUTO, the default */
   int32_t rule;  /* edgespec_rule */
   /* Random draws. */
   int32_t has_seed; /* 0: a new one */
@@ -116,6 +135,13 @@ typedef struct edgespec_options {
   /* Strings in UTF-8 that end the text and are no part of it. */
   const char* const* stop;
   size_t stop_count;
+  /* For edgespec_begin. NULL: what the session's caches hold of the prompt is computed again. Else
+   * the prompt is a conversation, and its earlier answers are at these positions, in order: from
+   * the position before an answer's first token on, up to its last token. What the caches hold of
+   * it is then not computed again, and the text has the same bits. edgespec_begin_chat finds them
+   * itself. */
+  const edgespec_range* answers;
+  size_t answers_count;
 } edgespec_options;
 
 /* A message of a conversation. */
@@ -147,7 +173,15 @@ EDGESPEC_API const char* edgespec_message(void);
 EDGESPEC_API void edgespec_load_options_defaults(edgespec_load_options* options);
 EDGESPEC_API void edgespec_options_defaults(edgespec_options* options);
 
-/* Opens the pair that `edgespec export` wrote to a folder. options may be NULL. */
+/* What a pair will take, from its manifest alone. options may be NULL. */
+EDGESPEC_API edgespec_status edgespec_estimate(const char* folder,
+                                               const edgespec_load_options* options,
+                                               edgespec_memory* memory);
+
+/* Opens the pair that `edgespec export` wrote to a folder. options may be NULL.
+ *
+ * Where nobody has measured on this machine whether the target is exact, it is measured now: that
+ * takes seconds, and the folder keeps the result if it can be written. */
 EDGESPEC_API edgespec_status edgespec_load(const char* folder, const edgespec_load_options* options,
                                            edgespec_model** model);
 EDGESPEC_API void edgespec_close(edgespec_model* model);
@@ -156,6 +190,19 @@ EDGESPEC_API void edgespec_close(edgespec_model* model);
 EDGESPEC_API edgespec_status edgespec_open_session(edgespec_model* model,
                                                    edgespec_session** session);
 EDGESPEC_API void edgespec_close_session(edgespec_session* session);
+
+/* Another session with the same caches and text, which goes on from here as this one does. */
+EDGESPEC_API edgespec_status edgespec_fork(edgespec_session* session, edgespec_session** fork);
+
+/* Writes a session to a file: its caches, and the text that is being made. The file is replaced if
+ * it is there, and is whole or not there at all. */
+EDGESPEC_API edgespec_status edgespec_save(edgespec_session* session, const char* file);
+
+/* Opens a saved session, which goes on with its text as the saved one did, bit for bit on a machine
+ * of the same kind. Refused: a file that is damaged, or of another folder, number formats, capacity
+ * or version of the kernels. */
+EDGESPEC_API edgespec_status edgespec_load_session(edgespec_model* model, const char* file,
+                                                   edgespec_session** session);
 
 /* Begins a text; one that has not ended is dropped. Reads the prompt with the target: with its
  * encoder, where it is an encoder-decoder.
@@ -178,6 +225,11 @@ EDGESPEC_API edgespec_status edgespec_begin_chat(edgespec_session* session,
 /* The next piece. A text ends with a piece that has an ending and no tokens, and has it again for
  * every later call. */
 EDGESPEC_API edgespec_status edgespec_next(edgespec_session* session, edgespec_piece* piece);
+
+/* How many positions of the latest prompt were read so far, and how many there were to read: those
+ * that the caches did not hold. Any thread may ask, while edgespec_begin runs. */
+EDGESPEC_API edgespec_status edgespec_prompt_progress(edgespec_session* session, int64_t* read,
+                                                      int64_t* to_read);
 
 /* Ends the text that is being made, from any thread: edgespec_begin or edgespec_next returns
  * EDGESPEC_CANCELLED before its next call of a model. Another text may begin then. */

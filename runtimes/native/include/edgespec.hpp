@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace edgespec {
@@ -114,12 +115,40 @@ class Session {
     check(edgespec_begin_chat(handle_.get(), turns.data(), turns.size(), &options, &seed));
     return Text(handle_.get(), seed);
   }
+  // Another with the same caches and text, which goes on from here as this one does.
+  Session fork() {
+    edgespec_session* made = nullptr;
+    check(edgespec_fork(handle_.get(), &made));
+    return Session(made);
+  }
+  // Writes caches and text to a file, whole or not at all; Model::load_session opens it.
+  void save(const std::string& file) { check(edgespec_save(handle_.get(), file.c_str())); }
+  // The rest of the text that a fork or a loaded session goes on with.
+  Text rest() { return Text(handle_.get(), 0); }
+  // Positions of the latest prompt that were read, and had to be; any thread may ask.
+  std::pair<std::int64_t, std::int64_t> prompt_progress() {
+    std::int64_t read = 0, to_read = 0;
+    check(edgespec_prompt_progress(handle_.get(), &read, &to_read));
+    return {read, to_read};
+  }
   // Ends the text that is being made; any thread may call it.
   void cancel() { edgespec_cancel(handle_.get()); }
 
  private:
+  friend class Model;
+  explicit Session(edgespec_session* made) : handle_(made, edgespec_close_session) {}
+
   std::unique_ptr<edgespec_session, decltype(&edgespec_close_session)> handle_;
 };
+
+// What a pair will take, from its manifest alone.
+inline edgespec_memory estimate(const std::string& folder,
+                                const edgespec_load_options& options = LoadOptions()) {
+  edgespec_memory memory = {};
+  memory.size = sizeof memory;
+  check(edgespec_estimate(folder.c_str(), &options, &memory));
+  return memory;
+}
 
 // A loaded pair; threads may share it.
 class Model {
@@ -137,6 +166,11 @@ class Model {
   }
 
   Session session() { return Session(handle_.get()); }
+  Session load_session(const std::string& file) {
+    edgespec_session* made = nullptr;
+    check(edgespec_load_session(handle_.get(), file.c_str(), &made));
+    return Session(made);
+  }
 
   // The version of edgespec that the library is part of.
   static const char* version() { return edgespec_version(); }

@@ -15,9 +15,11 @@
 #include "core/sampling.h"
 #include "core/shown.h"
 #include "core/verification.h"
+#include "costs/adaptive.h"
 #include "device/kernels.h"
 #include "device/machine.h"
 #include "edgespec.h"
+#include "ort/prefill.h"
 
 using namespace edgespec;
 
@@ -113,6 +115,52 @@ EDGESPEC_API const char* edgespec_hook_canonical_json(const char* text) {
 
 EDGESPEC_API const char* edgespec_hook_machine(const char* onnxruntime, int threads) {
   return shown_to_python(machine_digest(onnxruntime, threads));
+}
+
+// How each position of a prompt is computed: begin, end and is_answer of its call, -1 for short
+// ones.
+EDGESPEC_API void edgespec_hook_plan(int64_t count, const edgespec_range* answers,
+                                     size_t answers_count, int32_t short_answers, int64_t* plan) {
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < answers_count; ++i) ranges.push_back({answers[i].begin, answers[i].end});
+  for (const LongCall& call : plan_prefill(count, ranges, short_answers != 0)) {
+    *plan++ = call.begin;
+    *plan++ = call.end;
+    *plan++ = call.is_answer ? 1 : 0;
+  }
+}
+
+// γ of each round by guesses (no times), or by a clock that these times move. `luck` of a round, 0
+// to 1: which share of its drafted tokens is accepted.
+EDGESPEC_API void edgespec_hook_gammas(const double* verify, int64_t rows, double draft,
+                                       double overhead, double without_overhead, int64_t rounds,
+                                       const double* luck, const double* times, int64_t* gammas) {
+  const Costs costs({verify, verify + rows}, draft, overhead);
+  const Costs without({verify, verify + rows}, 0, without_overhead);
+  FixedCosts fixed(costs);
+  VerificationTimes verification(without);
+  DraftingTimes drafting(costs, without);
+  MeasuredCosts measured(costs, verification, &drafting);
+  double now = 0, drafted = 0;
+  int64_t length = 0;
+  std::unique_ptr<Controller> controller;
+  if (times == nullptr) {
+    controller = std::make_unique<Adaptive>(fixed);
+  } else {
+    controller = std::make_unique<Timed>(
+        std::make_unique<Adaptive>(measured), [&] { return length; }, verification, &drafting,
+        [&] { return drafted; }, [&] { return now; });
+  }
+  for (int64_t i = 0; i < rounds; ++i) {
+    const int64_t gamma = gammas[i] = controller->gamma();
+    const auto accepted = int64_t(luck[i] * double(gamma + 1));
+    if (times != nullptr) {
+      drafted += double(gamma) * times[2 * i];
+      now += double(gamma) * times[2 * i] + double(gamma + 8) * times[2 * i + 1];
+    }
+    controller->observe(gamma, std::min(accepted + 1, gamma), std::min(accepted, gamma));
+    length += accepted + 1;
+  }
 }
 
 EDGESPEC_API const char* edgespec_hook_check(const edgespec_options* options, int64_t vocabulary) {

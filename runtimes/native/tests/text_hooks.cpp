@@ -96,7 +96,7 @@ EDGESPEC_API const char* edgespec_hook_chat(const void* tokenizer, const char* f
   return failure_of([&] {
     const ChatText chat = read_manifest(folder).chat.value().text(messages_of(turns, turns_count),
                                                                   std::time(nullptr));
-    result().tokens = chat_tokens(*static_cast<const Tokenizer*>(tokenizer), chat);
+    result().tokens = prompt_of(*static_cast<const Tokenizer*>(tokenizer), chat).tokens;
     *tokens = result().tokens.data();
     *count = result().tokens.size();
   });

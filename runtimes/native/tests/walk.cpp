@@ -24,7 +24,7 @@ class TableModel : public Model {
   int64_t vocab_size() const override { return vocabulary_; }
   int64_t capacity() const override { return 64; }
   int64_t length() const override { return length_; }
-  Token prefill(const Tokens& prompt) override {
+  Token prefill(const Tokens& prompt, const Answers&) override {
     length_ = std::ssize(prompt) - 1;
     return prompt.back();
   }
@@ -167,17 +167,18 @@ extern "C" EDGESPEC_API int64_t edgespec_hook_walk(const char* rule, const char*
     TableModel target(target_table, vocabulary), draft(draft_table, vocabulary);
     SamplingProcessor process(kernels, {.temperature = 1});
     Scoring scoring(target, process, nullptr, false);
-    const Decoding how{target, prompt, scoring,
-                       walker, tokens, [end](Token token) { return token == end; }};
+    const Decoding how{
+        target, prompt, {}, scoring, walker, tokens, [end](Token token) { return token == end; }};
     const Same same;
-    ModelDrafter model(draft, process, same, {end});
+    ModelDrafter model(draft, process, same, {end}, {});
     NgramLookup lookup;
+    Fixed fixed(gamma);
     Drafter& drafts = std::strcmp(drafter, "model") == 0 ? static_cast<Drafter&>(model) : lookup;
     std::unique_ptr<Loop> loop;
     if (rule == nullptr) {
       loop = std::make_unique<Plain>(how);
     } else {
-      loop = std::make_unique<Speculative>(how, drafts, rule_named(rule), gamma, kernels);
+      loop = std::make_unique<Speculative>(how, drafts, rule_named(rule), fixed, kernels);
     }
     Tokens text;
     while (const auto round = loop->next()) {

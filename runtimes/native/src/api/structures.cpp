@@ -102,7 +102,8 @@ LoadOptions load_options_of(const edgespec_load_options* given) {
           .draft_format = text_of(all.draft_format),
           .threads = all.threads,
           .capacity = all.capacity,
-          .allow_inexact = all.allow_inexact != 0};
+          .allow_inexact = all.allow_inexact != 0,
+          .progress = all.progress};
 }
 
 Tokens tokens_of(const int64_t* tokens, size_t count) {
@@ -136,6 +137,14 @@ Request request_of(Tokens prompt, const edgespec_options* given) {
     require(all.stop[i], "stop");
     request.stop.emplace_back(all.stop[i]);
   }
+  if (all.answers != nullptr) {
+    request.answers.emplace();
+    for (size_t i = 0; i < all.answers_count; ++i) {
+      request.answers->push_back({all.answers[i].begin, all.answers[i].end});
+    }
+  } else if (all.answers_count > 0) {
+    require(all.answers, "answers");
+  }
   request.ignore_eos = all.ignore_eos != 0;
   request.max_new_tokens = all.max_new_tokens;
   if (all.has_seed != 0) request.seed = all.seed;
@@ -144,6 +153,15 @@ Request request_of(Tokens prompt, const edgespec_options* given) {
   request.gamma = all.gamma;
   request.rule = rule_of(all.rule);
   return request;
+}
+
+void fill(edgespec_memory* memory, const MemoryEstimate& estimate) {
+  if (memory->size < sizeof *memory) {
+    throw UsageError("edgespec_memory has the size " + shown(int64_t(memory->size)) +
+                     "; this library's has " + shown(int64_t(sizeof *memory)) + " bytes");
+  }
+  memory->weights = estimate.weights;
+  memory->caches = estimate.caches;
 }
 
 void fill(edgespec_piece* piece, const Piece& made) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "edgespec.h"
+#include "session/memory_estimate.h"
 #include "session/session.h"
 
 namespace edgespec {
@@ -10,6 +11,7 @@ LoadOptions load_options_of(const edgespec_load_options* given);
 Request request_of(Tokens prompt, const edgespec_options* given);
 Tokens tokens_of(const int64_t* tokens, size_t count);
 std::vector<Message> messages_of(const edgespec_turn* turns, size_t count);
+void fill(edgespec_memory* memory, const MemoryEstimate& estimate);
 void fill(edgespec_piece* piece, const Piece& made);
 
 }  // namespace edgespec

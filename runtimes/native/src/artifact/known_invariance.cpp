@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 
 namespace edgespec {
 namespace {
@@ -31,7 +32,55 @@ std::optional<RowInvariance> measured(const Manifest& manifest, const std::strin
   return std::nullopt;
 }
 
+// Writes a file, if that is possible: whole or not at all.
+void write_whole(const std::filesystem::path& path, const std::string& content) {
+  std::filesystem::path part = path;
+  part += ".part" + std::to_string(std::random_device()());
+  std::error_code failed;
+  {
+    std::ofstream stream(part, std::ios::binary);
+    stream << content;
+    stream.close();
+    if (!stream) failed = std::make_error_code(std::errc::io_error);
+  }
+  if (!failed) std::filesystem::rename(part, path, failed);
+  std::error_code ignored;
+  if (failed) std::filesystem::remove(part, ignored);
+}
+
 }  // namespace
+
+void keep_invariance(const Manifest& manifest, const Variant& variant, const RowInvariance& found,
+                     const std::string& measured_on, double difference) {
+  using Json = nlohmann::ordered_json;
+  const std::filesystem::path path = manifest.folder / kFile;
+  const std::string& graph = manifest.files.at(variant.graphs.at("decoder")).sha256;
+  Json kept = Json::array();
+  try {
+    if (std::filesystem::is_regular_file(path)) {
+      for (const Json& entry : Json::parse(std::ifstream(path))) {
+        const bool is_old =
+            entry.at("graph") == graph && entry.at("row_invariance").at("machine") == found.machine;
+        if (!is_old) kept.push_back(entry);
+      }
+    }
+  } catch (const Json::exception&) {
+    kept = Json::array();  // a damaged file counts as empty
+  }
+  kept.push_back({{"graph", graph},
+                  {"row_invariance",
+                   {{"is_row_invariant", found.is_row_invariant},
+                    {"min_rows", found.min_rows},
+                    {"max_rows", found.max_rows},
+                    {"one_row_difference", difference},
+                    {"measured_on", measured_on},
+                    {"machine", found.machine},
+                    {"candidates", false},
+                    {"texts", false},
+                    {"kernels", "edgespec-kernels " EDGESPEC_KERNELS_VERSION},
+                    {"logits", ""}}}});
+  write_whole(path, kept.dump(2) + "\n");
+}
 
 std::optional<RowInvariance> known_invariance(const Manifest& manifest, const Variant& variant,
                                               const std::string& machine) {

@@ -43,9 +43,26 @@ std::optional<RowInvariance> row_invariance_of(const Json& variant) {
   return measured;
 }
 
+double share(const Json& object, const char* name, double usual) {
+  const double value = object.value(name, usual);
+  if (0 <= value && value <= 1) return value;
+  throw std::runtime_error(std::string(name) + " is " + shown(value) + ", not 0 to 1");
+}
+
+FormatCost row_cost_of(const Json& variant) {
+  const Json data = variant.value("row_cost", Json::object());
+  FormatCost cost{share(data, "marginal_with_kernels", 0.045), share(data, "arithmetic", 0), {}};
+  const Json by_target = data.value("arithmetic_on", Json::object());
+  for (const auto& [target, _] : by_target.items()) {
+    cost.arithmetic_on[target] = share(by_target, target.c_str(), 0);
+  }
+  return cost;
+}
+
 Variant variant_of(const std::string& name, const Json& data, const std::string& source) {
   Variant variant{name, data.at("graphs").get<std::map<std::string, std::string>>(),
-                  data.at("cache_format").get<std::string>(), row_invariance_of(data)};
+                  data.at("cache_format").get<std::string>(), row_invariance_of(data),
+                  row_cost_of(data)};
   if (!variant.graphs.contains("decoder")) {
     throw std::runtime_error("the variant " + shown(std::string_view(name)) + " of " + source +
                              " has no decoder");
@@ -111,6 +128,7 @@ std::optional<ChatFormat> chat_of(const Json& data) {
 
 Manifest manifest_of(const Json& data, const std::filesystem::path& folder) {
   Manifest manifest{.folder = folder,
+                    .digest = data.value("digest", std::string()),
                     .eos_token_ids = data.at("eos_token_ids").get<Tokens>(),
                     .chat = chat_of(data.value("chat", Json())),
                     .host = optional_of<std::string>(data, "host").value_or(""),
@@ -169,6 +187,16 @@ const Variant& Exported::variant(const std::string& name, const std::string& rol
                    "; there is: " + names);
 }
 
+uint64_t Manifest::bytes_of(const Variant& variant) const {
+  const std::string& decoder = variant.graphs.at("decoder");
+  const std::string own_folder = decoder.substr(0, decoder.rfind('/') + 1);
+  uint64_t bytes = 0;
+  for (const auto& [name, file] : files) {
+    if (name.starts_with(own_folder)) bytes += file.bytes;
+  }
+  return bytes;
+}
+
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kManifest;
   if (!std::filesystem::is_regular_file(path)) {
@@ -183,7 +211,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
     const Json data = Json::parse(text);
     check_version(data.at("version"), folder);
     manifest = manifest_of(data, folder);
-    is_unchanged = data.value("digest", "") == sha256(canonical_json(text, "digest"));
+    is_unchanged = manifest.digest == sha256(canonical_json(text, "digest"));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/distribution.h"
+#include "costs/costs.h"
 #include "text/chat_format.h"
 
 namespace edgespec {
@@ -33,12 +34,25 @@ struct RowInvariance {
   std::string machine;  // digest of the record of what it was measured on: it holds there only
 };
 
+// What one more position costs in a call, in plain steps, by the number format of the weights.
+struct FormatCost {
+  double marginal = 0.045;
+  double arithmetic = 0;
+  std::map<std::string, double> arithmetic_on;  // by instruction set, where it differs
+
+  RowCost with(const std::string& kernels) const {
+    const auto found = arithmetic_on.find(kernels);
+    return {marginal, found == arithmetic_on.end() ? arithmetic : found->second};
+  }
+};
+
 // One set of graphs of a model: one number format for its weights and one for its cache.
 struct Variant {
   std::string name;
   std::map<std::string, std::string> graphs;  // graph name to file
   std::string cache_format;                   // "fp32", "fp16" or "int8"
   std::optional<RowInvariance> row_invariance;
+  FormatCost row_cost;
 };
 
 // The shape of a layer of the cache.
@@ -69,12 +83,16 @@ struct Exported {
 // Everything that this library reads in an exported folder.
 struct Manifest {
   std::filesystem::path folder;
+  std::string digest;  // of the manifest, and so of all that it records
   Tokens eos_token_ids;
   std::optional<ChatFormat> chat;  // of a model that chats
   std::string host;  // what the graphs were made for, such as "web"; empty for any machine
   Exported target;
   std::optional<Exported> draft;
   std::map<std::string, FileRecord> files;
+
+  // The graphs and weights of a variant, which have a folder of their own.
+  uint64_t bytes_of(const Variant& variant) const;
 };
 
 // Reads `edgespec.json` and checks it, and the files that it names: graphs and tables by their

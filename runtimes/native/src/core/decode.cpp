@@ -31,52 +31,60 @@ int64_t tokens_left(const Decoding& how) {
 
 }  // namespace
 
-Plain::Plain(Decoding how) : how_(std::move(how)), sequence_{how_.target.prefill(how_.prompt)} {
-  left_ = tokens_left(how_);
+Loop::Loop(Decoding how)
+    : how_(std::move(how)), made_{{how_.target.prefill(how_.prompt, how_.answers)}, 0, ""} {
+  made_.left = tokens_left(how_);
 }
 
+Loop::Loop(Decoding how, Made made) : how_(std::move(how)), made_(std::move(made)) {}
+
 std::optional<Round> Plain::next() {
-  if (left_ <= 0) return std::nullopt;
-  how_.randomness.begin_round(std::ssize(sequence_) - 1);
-  const Distribution& p = how_.score.score(sequence_, {}).at(0);
+  auto& [sequence, left, refusal] = made_;
+  if (left <= 0) return std::nullopt;
+  how_.randomness.begin_round(std::ssize(sequence) - 1);
+  const Distribution& p = how_.score.score(sequence, {}).at(0);
   const Token token = how_.randomness.categorical(p, 0);
   if (token == kRefused) throw Error(p.refusal);
-  sequence_.push_back(token);
-  left_ = how_.ends(token) ? 0 : left_ - 1;
+  sequence.push_back(token);
+  left = how_.ends(token) ? 0 : left - 1;
   return Round{{token}, 0, 0, 0};
 }
 
-Speculative::Speculative(Decoding how, Drafter& draft, Rule rule, int64_t gamma,
+Speculative::Speculative(Decoding how, Drafter& draft, Rule rule, Controller& gamma,
                          const SamplingTable& kernels)
-    : how_(std::move(how)),
+    : Loop(std::move(how)), draft_(draft), rule_(rule), gamma_(gamma), kernels_(kernels) {
+  draft_.begin(how_.prompt);
+}
+
+Speculative::Speculative(Decoding how, Made made, Drafter& draft, Rule rule, Controller& gamma,
+                         const SamplingTable& kernels)
+    : Loop(std::move(how), std::move(made)),
       draft_(draft),
       rule_(rule),
       gamma_(gamma),
-      kernels_(kernels),
-      sequence_{how_.target.prefill(how_.prompt)} {
-  draft_.begin(how_.prompt);
-  left_ = tokens_left(how_);
-}
+      kernels_(kernels) {}
 
 std::optional<Round> Speculative::next() {
-  if (!refusal_.empty()) throw Error(refusal_);
-  if (left_ <= 0) return std::nullopt;
+  auto& [sequence, left, refusal] = made_;
+  if (!refusal.empty()) throw Error(refusal);
+  if (left <= 0) return std::nullopt;
   Randomness& draws = how_.randomness;
-  draws.begin_round(std::ssize(sequence_) - 1);
-  const int64_t most = std::min(gamma_, left_ - 1);
-  const Proposal proposal = most > 0 ? draft_.propose(sequence_, most, draws) : Proposal{};
+  draws.begin_round(std::ssize(sequence) - 1);
+  const int64_t most = std::min(gamma_.gamma(), left - 1);
+  const Proposal proposal = most > 0 ? draft_.propose(sequence, most, draws) : Proposal{};
   const int64_t drafted = std::ssize(proposal.tokens), start = how_.target.length();
-  TargetDistributions& p = how_.score.score(sequence_, proposal.tokens);
+  TargetDistributions& p = how_.score.score(sequence, proposal.tokens);
   const VerificationResult result = rule_(proposal, p, draws, kernels_);
   Tokens run(proposal.tokens.begin(), proposal.tokens.begin() + result.accepted);
   run.push_back(draws.categorical(result.next, result.accepted));
   const auto [tokens, ended] = until_end(run, how_.ends);
   const int64_t count = std::ssize(tokens);
-  if (count < std::ssize(run) && !ended) refusal_ = p.at(count).refusal;
-  if (count == 0) throw Error(refusal_);
+  if (count < std::ssize(run) && !ended) refusal = p.at(count).refusal;
+  if (count == 0) throw Error(refusal);
   how_.target.rewind(start + count);
-  sequence_.insert(sequence_.end(), tokens.begin(), tokens.end());
-  left_ = ended ? 0 : left_ - count;
+  sequence.insert(sequence.end(), tokens.begin(), tokens.end());
+  left = ended ? 0 : left - count;
+  gamma_.observe(drafted, result.evaluated, result.accepted);
   return Round{tokens, drafted, std::min(result.evaluated, count),
                std::min(result.accepted, count)};
 }

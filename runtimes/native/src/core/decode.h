@@ -8,7 +8,9 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
+#include "core/controller.h"
 #include "core/draft.h"
 #include "core/model.h"
 #include "core/scoring.h"
@@ -28,6 +30,7 @@ struct Round {
 struct Decoding {
   Model& target;
   Tokens prompt;
+  Answers answers;         // in the prompt
   Scoring& score;          // makes the target's distributions
   Randomness& randomness;  // all draws
   int64_t max_new_tokens;
@@ -35,24 +38,36 @@ struct Decoding {
   std::function<bool(Token)> ends;
 };
 
+// Where a text is.
+struct Made {
+  Tokens sequence;  // the first pending token, and all emitted tokens
+  int64_t left;     // tokens that may still come
+  // Why the text cannot go on: its next row has no token. Thrown when it is asked for.
+  std::string refusal;
+};
+
 // A text being made.
 class Loop {
  public:
+  // Reads the prompt.
+  explicit Loop(Decoding how);
+  // Goes on with a text, whose target's cache is as it was.
+  Loop(Decoding how, Made made);
   virtual ~Loop() = default;
   // The next round; none after the last.
   virtual std::optional<Round> next() = 0;
+  const Made& made() const { return made_; }
+
+ protected:
+  Decoding how_;
+  Made made_;
 };
 
 // Plain decoding: one target call per token. `Speculative` keeps this distribution.
 class Plain : public Loop {
  public:
-  explicit Plain(Decoding how);
+  using Loop::Loop;
   std::optional<Round> next() override;
-
- private:
-  Decoding how_;
-  Tokens sequence_;  // the first pending token, and all emitted tokens
-  int64_t left_;     // tokens that may still come
 };
 
 // Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
@@ -61,19 +76,18 @@ class Plain : public Loop {
 // rule needs `Coupled` randomness, and gives the tokens of `Plain` with the same.
 class Speculative : public Loop {
  public:
-  Speculative(Decoding how, Drafter& draft, Rule rule, int64_t gamma, const SamplingTable& kernels);
+  Speculative(Decoding how, Drafter& draft, Rule rule, Controller& gamma,
+              const SamplingTable& kernels);
+  // Goes on with a text, whose drafter is as it was.
+  Speculative(Decoding how, Made made, Drafter& draft, Rule rule, Controller& gamma,
+              const SamplingTable& kernels);
   std::optional<Round> next() override;
 
  private:
-  Decoding how_;
   Drafter& draft_;
   Rule rule_;
-  int64_t gamma_;
+  Controller& gamma_;
   const SamplingTable& kernels_;
-  Tokens sequence_;
-  int64_t left_;
-  // Why the text cannot go on: its next row has no token. Thrown when it is asked for.
-  std::string refusal_;
 };
 
 }  // namespace edgespec

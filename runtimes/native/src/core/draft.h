@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "core/archive.h"
 #include "core/distribution.h"
 #include "core/randomness.h"
 
@@ -28,6 +29,8 @@ class Drafter {
   // since `begin`. Every random draw comes from `randomness`, a token's with the number of tokens
   // proposed before it.
   virtual Proposal propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) = 0;
+  // What it has of a text, besides its model's cache. To read it, begin with the text's prompt.
+  virtual void archive(Archive&, const Tokens& /*sequence*/) {}
 };
 
 }  // namespace edgespec

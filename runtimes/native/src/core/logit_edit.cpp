@@ -27,6 +27,7 @@ void LogitEdit::penalize(const Tokens& generated) {
     std::set<Token> seen(prompt_.begin(), prompt_.end());
     seen.insert(generated.begin(), generated.end());
     for (const Token token : seen) {
+      if (token >= std::ssize(edited_)) continue;  // a model may read tokens that it never writes
       float& logit = edited_[token];
       logit = logit > 0 ? logit / penalty : logit * penalty;
     }

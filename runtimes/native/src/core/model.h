@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
+#include "core/archive.h"
 #include "core/distribution.h"
 
 namespace edgespec {
@@ -25,6 +28,18 @@ struct BestTokens {
   std::span<const float> logits;
 };
 
+// Positions begin … end - 1.
+struct Range {
+  int64_t begin, end;
+
+  bool operator==(const Range&) const = default;
+  void archive(Archive& archive) { archive(begin, end); }
+};
+
+// Positions of a conversation's earlier answers, in order, which were scored while they were
+// generated. None: the prompt is no conversation.
+using Answers = std::optional<std::vector<Range>>;
+
 // A model with a cache of fixed capacity, rewound by setting its length.
 class Model {
  public:
@@ -42,7 +57,10 @@ class Model {
   // Starts a new text and returns the *pending* token: its row of logits is the first that the loop
   // needs. It is the prompt's last token and not in the cache yet. Throws UsageError: the prompt is
   // empty or does not fit the cache.
-  virtual Token prefill(const Tokens& prompt) = 0;
+  //
+  // Answers are scored as they were when they were generated, so what the cache holds of a
+  // conversation is reused, and the result has the same bits. None: nothing is reused.
+  virtual Token prefill(const Tokens& prompt, const Answers& answers) = 0;
   // Appends `tokens` to the cache and returns the logits after each.
   virtual Rows score(std::span<const Token> tokens) = 0;
   // The same, with the best token of each row alone; the first `skip` rows are left out.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/archive.h"
 #include "core/distribution.h"
 
 namespace edgespec {
@@ -22,6 +23,9 @@ struct Sampling {
   double xtc_threshold = 0.1;  // probability that a token must have to be left out by it
 
   bool greedy() const { return temperature == 0; }
+  void archive(Archive& archive) {
+    archive(temperature, top_k, top_p, min_p, top_n_sigma, xtc_probability, xtc_threshold);
+  }
 };
 
 // Changes of logits, applied in this order, before temperature and truncation.
@@ -33,6 +37,9 @@ struct LogitEdits {
   int64_t min_tokens = 0;  // a token that ends the text cannot come before so many others
 
   bool none() const;
+  void archive(Archive& archive) {
+    archive(repetition_penalty, presence_penalty, frequency_penalty, logit_bias, min_tokens);
+  }
 };
 
 // Throws UsageError: an option is out of its range.

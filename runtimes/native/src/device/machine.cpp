@@ -98,4 +98,17 @@ std::string machine_digest(const std::string& onnxruntime_version, int threads) 
   return sha256("{" + all + "}");
 }
 
+std::string own_digest(const std::string& machine_digest) {
+  return sha256("libedgespec on " + machine_digest);
+}
+
+std::string machine_sentence(const std::string& onnxruntime_version, int threads) {
+  const auto [name, features] = processor();
+  return "libedgespec " EDGESPEC_VERSION ", onnxruntime " + onnxruntime_version + ", " + kKernels +
+         ", " +
+         (threads == 0 ? "default threads of " + std::to_string(cores()) + " cores"
+                       : std::to_string(threads) + " threads") +
+         ", " + architecture() + " " + name + " #" + features.substr(0, 8);
+}
+
 }  // namespace edgespec

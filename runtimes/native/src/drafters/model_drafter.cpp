@@ -7,11 +7,12 @@
 namespace edgespec {
 
 ModelDrafter::ModelDrafter(Model& model, SamplingProcessor& process, const Vocabulary& vocabulary,
-                           Tokens last_tokens)
+                           Tokens last_tokens, Answers answers)
     : model_(model),
       process_(process),
       vocabulary_(vocabulary),
-      last_tokens_(std::move(last_tokens)) {}
+      last_tokens_(std::move(last_tokens)),
+      answers_(std::move(answers)) {}
 
 void ModelDrafter::begin(const Tokens& prompt) {
   unread_prompt_ = prompt;
@@ -43,8 +44,18 @@ Proposal ModelDrafter::propose(const Tokens& sequence, int64_t gamma, Randomness
   return proposal;
 }
 
+void ModelDrafter::archive(Archive& archive, const Tokens& sequence) {
+  bool is_unread = unread_prompt_.has_value();
+  archive(is_unread, start_, read_, cached_, confirmed_);
+  archive.check(0 <= start_ && start_ <= model_.length() && 0 <= read_ &&
+                read_ <= std::ssize(sequence));
+  archive.check(0 <= confirmed_ && confirmed_ <= std::min(std::ssize(cached_), read_));
+  if (!is_unread) unread_prompt_.reset();
+  sequence_ = vocabulary_.to_draft(std::span(sequence).first(read_));
+}
+
 void ModelDrafter::read_prompt() {
-  model_.prefill(vocabulary_.to_draft(*unread_prompt_));
+  model_.prefill(vocabulary_.to_draft(*unread_prompt_), answers_);
   start_ = model_.length();
   unread_prompt_.reset();
 }

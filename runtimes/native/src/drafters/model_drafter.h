@@ -15,11 +15,13 @@ class ModelDrafter : public Drafter {
  public:
   // `process` turns the draft's logits into q, by the same options as the target's into p. After
   // `last_tokens` no token is drafted (end of text).
+  // `answers`: of a prompt that is a conversation, see `Model::prefill`.
   ModelDrafter(Model& model, SamplingProcessor& process, const Vocabulary& vocabulary,
-               Tokens last_tokens);
+               Tokens last_tokens, Answers answers);
 
   void begin(const Tokens& prompt) override;
   Proposal propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) override;
+  void archive(Archive& archive, const Tokens& sequence) override;
 
  private:
   void read_prompt();
@@ -33,6 +35,7 @@ class ModelDrafter : public Drafter {
   SamplingProcessor& process_;
   const Vocabulary& vocabulary_;
   Tokens last_tokens_;
+  Answers answers_;
   std::optional<Tokens> unread_prompt_;
   // All token ids from here on are the draft's, and after the prompt.
   int64_t start_ = 0;  // number of the prompt's positions in the cache

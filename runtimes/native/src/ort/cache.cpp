@@ -21,25 +21,49 @@ Type type_of(const std::string& cache_format) {
   return kFloat;
 }
 
+// The shape of a buffer, and its name without "past_" or "present_".
+struct Shape {
+  std::string part;
+  Type type;
+  int64_t heads, width;
+
+  uint64_t position_bytes() const { return width * type.bytes; }
+};
+
+std::vector<Shape> shapes_of(const Exported& exported, const std::string& cache_format) {
+  std::vector<Shape> shapes;
+  for (size_t layer = 0; layer < exported.layers.size(); ++layer) {
+    const auto [heads, width] = exported.layers[layer];
+    for (const char* kind : {"key.", "value."}) {
+      const std::string part = kind + std::to_string(layer);
+      shapes.push_back({part, type_of(cache_format), heads, width});
+      if (cache_format == "int8") shapes.push_back({part + ".scale", kFloat, heads, 1});
+    }
+  }
+  return shapes;
+}
+
 }  // namespace
+
+uint64_t cache_bytes(const Exported& exported, const std::string& cache_format) {
+  uint64_t bytes = 0;
+  for (const Shape& shape : shapes_of(exported, cache_format)) {
+    bytes += shape.heads * shape.position_bytes();
+  }
+  return bytes;
+}
 
 std::vector<CacheBuffer> make_cache(const OrtRuntime& runtime, const Exported& exported,
                                     const std::string& cache_format, int64_t positions) {
   std::vector<CacheBuffer> buffers;
-  const auto add = [&](const std::string& part, Type type, int64_t heads, int64_t width) {
-    LazyZeros memory(size_t(heads) * positions * width * type.bytes);
-    auto tensor = tensor_over(runtime, memory.data(), memory.bytes(), {1, heads, positions, width},
-                              type.type);
-    buffers.push_back({"past_" + part, "present_" + part, std::move(memory), std::move(tensor)});
-  };
   try {
-    for (size_t layer = 0; layer < exported.layers.size(); ++layer) {
-      const auto [heads, width] = exported.layers[layer];
-      for (const char* kind : {"key.", "value."}) {
-        const std::string part = kind + std::to_string(layer);
-        add(part, type_of(cache_format), heads, width);
-        if (cache_format == "int8") add(part + ".scale", kFloat, heads, 1);
-      }
+    for (const auto& shape : shapes_of(exported, cache_format)) {
+      const uint64_t head_bytes = positions * shape.position_bytes();
+      LazyZeros memory(shape.heads * head_bytes);
+      auto tensor = tensor_over(runtime, memory.data(), memory.bytes(),
+                                {1, shape.heads, positions, shape.width}, shape.type.type);
+      buffers.push_back({"past_" + shape.part, "present_" + shape.part, shape.heads, head_bytes,
+                         shape.position_bytes(), std::move(memory), std::move(tensor)});
     }
   } catch (const std::bad_alloc&) {
     throw UsageError("there is no memory for a cache of " + shown(positions) +

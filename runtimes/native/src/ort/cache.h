@@ -13,9 +13,14 @@ namespace edgespec {
 struct CacheBuffer {
   std::string past;     // its name as input
   std::string present;  // and as output
+  int64_t heads;
+  uint64_t head_bytes, position_bytes;  // of a head, and of one of its positions
   LazyZeros memory;
   OrtOwned<OrtValue> tensor;
 };
+
+// Bytes of each position of a model's cache.
+uint64_t cache_bytes(const Exported& exported, const std::string& cache_format);
 
 // All buffers of a model's cache of so many positions. Throws UsageError: there is no memory.
 std::vector<CacheBuffer> make_cache(const OrtRuntime& runtime, const Exported& exported,

@@ -20,6 +20,18 @@ EagleModel::EagleModel(const ModelGraphs& graphs, const Calls& calls, const OrtM
 
 int64_t EagleModel::valid_length() const { return std::min(valid_, length()); }
 
+void EagleModel::archive(Archive& archive) {
+  OrtModel::archive(archive);
+  const auto width = std::ssize(hidden_);
+  archive(hidden_, hidden_position_, valid_);
+  archive.check(std::ssize(hidden_) == width && 0 <= valid_);
+}
+
+// All tokens that the head lacks have the same id there, but the features after them differ.
+Token EagleModel::key_of(int64_t position) const {
+  return position < target_.length() ? target_.cached_token(position) : -1;
+}
+
 void EagleModel::set_states(Call& call, int64_t count) {
   const int64_t first = length(), end = first + count, known = valid_length();
   const std::span<float> states = call.state(kFusedStates);

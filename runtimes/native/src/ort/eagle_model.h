@@ -18,8 +18,10 @@ class EagleModel : public OrtModel {
   EagleModel(const ModelGraphs& graphs, const Calls& calls, const OrtModel& target);
 
   int64_t valid_length() const override;
+  void archive(Archive& archive) override;
 
  protected:
+  Token key_of(int64_t position) const override;
   void set_states(Call& call, int64_t count) override;
   void store_states(Call& call, int64_t count) override;
 

@@ -1,6 +1,7 @@
 #include "ort/ort_model.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 
 #include "core/error.h"
@@ -11,8 +12,6 @@ namespace {
 
 constexpr const char* kFeatures = "features";
 constexpr int64_t kSparePositions = 1;  // of the cache, which a call may overwrite after its own
-// A longer prompt is split, which bounds the memory for attention scores.
-constexpr int64_t kMaxPrefillRows = 256;
 
 // Widths of the hidden states that a call binds.
 std::map<std::string, int64_t> states_of(const Graph& graph, const Calls& calls) {
@@ -43,43 +42,61 @@ OrtModel::OrtModel(const ModelGraphs& graphs, const Calls& calls)
   features_ = std::make_unique<LazyZeros>(size_t(calls.capacity) * width * sizeof(float));
 }
 
-Token OrtModel::prefill(const Tokens& prompt) {
+Token OrtModel::prefill(const Tokens& prompt, const Answers& answers) {
   check_prompt(prompt);
-  rewind(0);
   if (graphs_.encoder && exported_.start_token) {
+    rewind(0);
     check_cancelled();
+    const int64_t count = std::ssize(prompt);
+    report(0, count);
+    source_tokens_ = prompt;
     source_ = encoded(*graphs_.encoder, prompt);
+    report(count, count);
     return *exported_.start_token;
   }
   const std::span known(prompt.data(), prompt.size() - 1);
-  while (length_ < std::ssize(known)) {
-    const int64_t count = std::min(std::ssize(known) - length_, kMaxPrefillRows);
-    const int64_t rows = std::max(count, calls_.min_rows);
+  const std::vector<LongCall> plan = plan_prefill(
+      std::ssize(known), answers.value_or(std::vector<Range>()), calls_.max_rows.has_value());
+  std::vector<CachedPosition> wanted;
+  for (int64_t i = 0; i < std::ssize(known); ++i) wanted.push_back({known[i], key_of(i), plan[i]});
+  const int64_t kept = answers ? reusable_length(cached_, wanted) : 0;
+  rewind(kept);
+  while (length() < std::ssize(known)) {
+    report(length() - kept, std::ssize(known) - kept);
+    const int64_t first = length(), end = call_end(first, plan, calls_.max_rows.value_or(1));
+    const int64_t rows = std::max(end - first, calls_.min_rows);
     // Only the kernel can leave out all rows of logits.
     const int64_t skip = returns_best_tokens() ? rows : rows - 1;
-    run(known.subspan(length_, count), rows, skip, Output::kLogits);
+    run(known.subspan(first, end - first), rows, skip, Output::kLogits);
+    cached_.insert(cached_.end(), wanted.begin() + first, wanted.begin() + end);
   }
+  report(length() - kept, length() - kept);
   return prompt.back();
 }
 
 Rows OrtModel::score(std::span<const Token> tokens) {
   const int64_t count = std::ssize(tokens);
   check_room(count);
-  return run(tokens, std::max(count, calls_.min_rows), 0, Output::kLogits).logits(count);
+  const Call& call = run(tokens, std::max(count, calls_.min_rows), 0, Output::kLogits);
+  append(tokens);
+  return call.logits(count);
 }
 
 BestTokens OrtModel::best_tokens(std::span<const Token> tokens, int64_t skip) {
   const int64_t count = std::ssize(tokens);
   check_room(count);
   const int64_t rows = std::max(count, calls_.min_rows);
-  return run(tokens, rows, skip, Output::kBest).best(count - skip);
+  const Call& call = run(tokens, rows, skip, Output::kBest);
+  append(tokens);
+  return call.best(count - skip);
 }
 
 void OrtModel::rewind(int64_t length) {
-  if (!(0 <= length && length <= length_)) {
-    throw Error("cannot rewind to " + shown(length) + " from " + shown(length_) + " positions");
+  if (!(0 <= length && length <= this->length())) {
+    throw Error("cannot rewind to " + shown(length) + " from " + shown(this->length()) +
+                " positions");
   }
-  length_ = length;
+  cached_.resize(length);
 }
 
 std::span<const float> OrtModel::features(int64_t first, int64_t end) const {
@@ -93,7 +110,7 @@ void OrtModel::store_states(Call& call, int64_t count) {
   const int64_t width = exported_.features;
   const std::span<float> states = call.state(kFeatures);
   std::copy_n(states.begin(), count * width,
-              static_cast<float*>(features_->data()) + length_ * width);
+              static_cast<float*>(features_->data()) + length() * width);
 }
 
 Call& OrtModel::run(std::span<const Token> tokens, int64_t rows, int64_t skip, Output output) {
@@ -105,12 +122,54 @@ Call& OrtModel::run(std::span<const Token> tokens, int64_t rows, int64_t skip, O
                                   state_widths_);
   }
   const int64_t count = std::ssize(tokens);
-  call->set(tokens, length_, source_);
+  call->set(tokens, length(), source_);
+  const auto began = std::chrono::steady_clock::now();
   set_states(*call, count);
   call->run();
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   store_states(*call, count);
-  length_ += count;
   return *call;
+}
+
+void OrtModel::append(std::span<const Token> tokens) {
+  for (const Token token : tokens) cached_.push_back({token});
+}
+
+void OrtModel::report(int64_t read, int64_t to_read) const {
+  if (signals_ == nullptr) return;
+  signals_->read = read;
+  signals_->to_read = to_read;
+}
+
+void OrtModel::archive(Archive& archive) {
+  archive(source_tokens_, cached_);
+  if (archive.reads()) check_read(archive);
+  archive_cache(archive);
+  if (features_ == nullptr) return;
+  archive.bytes(features_->data(), uint64_t(length()) * exported_.features * sizeof(float));
+}
+
+// The positions of each head lie together, with room for all of the capacity.
+void OrtModel::archive_cache(Archive& archive) {
+  for (const CacheBuffer& buffer : cache_) {
+    for (int64_t head = 0; head < buffer.heads; ++head) {
+      char* first = static_cast<char*>(buffer.memory.data()) + head * buffer.head_bytes;
+      archive.bytes(first, length() * buffer.position_bytes);
+    }
+  }
+}
+
+void OrtModel::check_read(const Archive& archive) {
+  archive.check(length() <= calls_.capacity);
+  for (int64_t i = 0; i < length(); ++i) {
+    const auto& [token, target_token, call] = cached_[i];
+    archive.check(0 <= token && token < exported_.read_tokens);
+    archive.check(call == kShortCall || (0 <= call.begin && call.begin <= i && i < call.end));
+  }
+  if (!exported_.start_token) return archive.check(source_tokens_.empty());
+  if (source_tokens_.empty()) return archive.check(cached_.empty());
+  check_prompt(source_tokens_);
+  source_ = encoded(*graphs_.encoder, source_tokens_);
 }
 
 void OrtModel::check_cancelled() const {
@@ -133,7 +192,7 @@ void OrtModel::check_prompt(const Tokens& prompt) const {
 }
 
 void OrtModel::check_room(int64_t count) const {
-  const int64_t room = calls_.capacity - length_;
+  const int64_t room = calls_.capacity - length();
   if (0 < count && count <= room) return;
   throw Error("asked to score " + shown(count) + " positions with room for " + shown(room) +
               " of " + shown(calls_.capacity) + capacity_advice());

@@ -4,22 +4,35 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "core/archive.h"
 #include "core/model.h"
 #include "ort/call.h"
 #include "ort/model_graphs.h"
+#include "ort/prefill.h"
 
 namespace edgespec {
 
+// What other threads say to a session, and are told by it.
+struct Signals {
+  std::atomic<bool> cancelled = false;  // no call is begun while it is true
+  // Positions of the latest prompt that its cache did not hold: those read so far, and all.
+  std::atomic<int64_t> read = 0, to_read = 0;
+};
+
 // How a model is called.
 struct Calls {
-  int64_t capacity;    // positions that the cache holds
-  int64_t min_rows;    // a call with fewer rows is padded with dummy tokens, forgotten again
+  int64_t capacity;  // positions that the cache holds
+  int64_t min_rows;  // a call with fewer rows is padded with dummy tokens, forgotten again
+  // Rows of a call up to which a position is computed identically; none where that is not known, as
+  // of drafts.
+  std::optional<int64_t> max_rows;
   bool keep_features;  // keep what the target returns at each position for an EAGLE head
-  const std::atomic<bool>& cancelled;  // no call is begun while it is true
+  const std::atomic<bool>& cancelled;
 };
 
 // An exported target or draft that computes one text at a time, with a cache of its own. The graphs
@@ -31,17 +44,28 @@ class OrtModel : public Model {
 
   int64_t vocab_size() const override { return exported_.vocab_size; }
   int64_t capacity() const override { return calls_.capacity; }
-  int64_t length() const override { return length_; }
+  int64_t length() const override { return std::ssize(cached_); }
   bool returns_best_tokens() const override { return graphs_.decoder.has_optional("output_mode"); }
-  Token prefill(const Tokens& prompt) override;
+  Token prefill(const Tokens& prompt, const Answers& answers) override;
   Rows score(std::span<const Token> tokens) override;
   BestTokens best_tokens(std::span<const Token> tokens, int64_t skip) override;
   void rewind(int64_t length) override;
 
   // What the target returned at positions first … end - 1, [end - first, features].
   std::span<const float> features(int64_t first, int64_t end) const;
+  // The token of each position of the cache.
+  Token cached_token(int64_t position) const { return cached_[position].token; }
+
+  // Everything that later calls depend on.
+  virtual void archive(Archive& archive);
+  // Time spent computing so far.
+  double seconds() const { return seconds_; }
+  // Is told how far a prompt is read.
+  void report_to(Signals& signals) { signals_ = &signals; }
 
  protected:
+  // What a position depends on besides the token: another model's.
+  virtual Token key_of(int64_t /*position*/) const { return -1; }
   // Sets the hidden states that the first `count` rows of a call take; most models take none.
   virtual void set_states(Call&, int64_t /*count*/) {}
   // Keeps what later calls, or an EAGLE head, need of a call's first `count` rows.
@@ -51,6 +75,10 @@ class OrtModel : public Model {
 
  private:
   void check_cancelled() const;
+  void archive_cache(Archive& archive);
+  void check_read(const Archive& archive);
+  void append(std::span<const Token> tokens);
+  void report(int64_t read, int64_t to_read) const;
   void check_prompt(const Tokens& prompt) const;
   void check_room(int64_t count) const;
   std::string capacity_advice() const;
@@ -58,9 +86,12 @@ class OrtModel : public Model {
 
   const Exported& exported_;
   Calls calls_;
-  Source source_;  // of an encoder-decoder: of the latest prompt
-  int64_t length_ = 0;
+  Tokens source_tokens_;  // of an encoder-decoder: of the latest prompt
+  Source source_;
+  std::vector<CachedPosition> cached_;
   std::vector<CacheBuffer> cache_;
+  Signals* signals_ = nullptr;
+  double seconds_ = 0;
   std::map<std::string, int64_t> state_widths_;
   std::unique_ptr<LazyZeros> features_;
   std::map<std::tuple<int64_t, int64_t, Output>, std::unique_ptr<Call>> kept_;  // short calls

@@ -10,9 +10,9 @@
 #include "core/error.h"
 #include "core/shown.h"
 #include "device/machine.h"
+#include "invariance/measure.h"
 #include "ort/eagle_model.h"
 #include "text/message_text.h"
-#include "text/prompt.h"
 
 namespace edgespec {
 namespace {
@@ -62,46 +62,78 @@ int checked_threads(int threads) {
 
 }  // namespace
 
+Manifest runnable_manifest(const std::string& folder) { return runnable(read_manifest(folder)); }
+
+int64_t capacity_of(const Manifest& manifest, int64_t asked) {
+  const auto limit_of = [](const Exported& model) {
+    return model.positions.value_or(std::numeric_limits<int64_t>::max());
+  };
+  int64_t limit = limit_of(manifest.target);
+  if (manifest.draft) limit = std::min(limit, limit_of(*manifest.draft));
+  const int64_t capacity = asked == 0 ? std::min(manifest.target.capacity, limit) : asked;
+  if (1 <= capacity && capacity <= limit) return capacity;
+  const bool has_limit = limit != std::numeric_limits<int64_t>::max();
+  throw UsageError("capacity is " + shown(capacity) + "; " + manifest.target.source + " takes " +
+                   (has_limit ? "1 to " + shown(limit) : "1 or more"));
+}
+
 Pair::Pair(const std::string& folder, const LoadOptions& options)
-    : manifest_(runnable(read_manifest(folder))),
+    : manifest_(runnable_manifest(folder)),
       kernels_(kernels_here()),
       runtime_(options.onnxruntime.empty() ? kLibrary : options.onnxruntime),
       target_(runtime_, kernels_, manifest_, manifest_.target,
               manifest_.target.variant(options.target_format, "target"),
               checked_threads(options.threads)) {
-  set_capacity(options.capacity);
+  capacity_ = capacity_of(manifest_, options.capacity);
+  const auto loaded = [&](const Variant& variant) {
+    if (options.progress == nullptr) return;
+    __atomic_add_fetch(options.progress, int64_t(manifest_.bytes_of(variant)), __ATOMIC_RELAXED);
+  };
+  loaded(target_.variant);
   if (manifest_.draft) {
     const Exported& draft = *manifest_.draft;
     draft_.emplace(runtime_, kernels_, manifest_, draft,
                    draft.variant(options.draft_format, "draft"), options.threads);
+    loaded(draft_->variant);
     vocabulary_ = open_vocabulary(manifest_);
   }
-  const auto known = known_invariance(manifest_, target_.variant,
-                                      machine_digest(runtime_.version(), options.threads));
+  const auto known = invariance_here(options);
   min_rows_ = known ? known->min_rows : 2;
   max_rows_ = known ? known->max_rows : kMaxRows;
-  may_speculate_ = options.allow_inexact || (known && known->is_row_invariant);
+  is_row_invariant_ = known && known->is_row_invariant;
+  may_speculate_ = options.allow_inexact || is_row_invariant_;
+}
+
+std::optional<RowInvariance> Pair::invariance_here(const LoadOptions& options) const {
+  const std::string machine = machine_digest(runtime_.version(), options.threads);
+  const std::string own = own_digest(machine);
+  if (auto known = known_invariance(manifest_, target_.variant, machine)) return known;
+  if (auto known = known_invariance(manifest_, target_.variant, own)) return known;
+  if (options.allow_inexact) return std::nullopt;
+  const std::atomic<bool> never = false;
+  const int64_t capacity =
+      std::min(measured_capacity(), manifest_.target.positions.value_or(measured_capacity()));
+  OrtModel model(target_, Calls{capacity, 1, std::nullopt, false, never});
+  const Findings found = measure_row_invariance(model);
+  const RowInvariance result{found.is_row_invariant, found.min_rows, kMaxRows, own};
+  keep_invariance(manifest_, target_.variant, result,
+                  machine_sentence(runtime_.version(), options.threads), found.one_row_difference);
+  return result;
+}
+
+Costs Pair::guessed_costs(bool with_model) const {
+  const auto bytes = [&](const ModelGraphs& graphs) {
+    return double(manifest_.bytes_of(graphs.variant));
+  };
+  return estimated_costs(bytes(target_), with_model ? bytes(*draft_) : 0, max_rows_ - 1,
+                         target_.variant.row_cost.with(kernels_.target), min_rows_);
 }
 
 void Pair::check_may_speculate() const {
   if (may_speculate_) return;
   throw Error(
-      "this target was not found row-invariant on this machine, so speculation might change its "
-      "text; decode without a draft, measure with edgespec inspect --measure, or load it with "
-      "allow_inexact");
-}
-
-void Pair::set_capacity(int64_t asked) {
-  const auto limit_of = [](const Exported& model) {
-    return model.positions.value_or(std::numeric_limits<int64_t>::max());
-  };
-  int64_t limit = limit_of(manifest_.target);
-  if (manifest_.draft) limit = std::min(limit, limit_of(*manifest_.draft));
-  capacity_ = asked == 0 ? std::min(manifest_.target.capacity, limit) : asked;
-  if (1 <= capacity_ && capacity_ <= limit) return;
-  const bool has_limit = limit != std::numeric_limits<int64_t>::max();
-  throw UsageError("capacity is " + shown(capacity_) + "; " + manifest_.target.source + " takes " +
-                   (has_limit ? "1 to " + shown(limit) : "1 or more"));
+      "this target is not row-invariant on this machine, so speculation might change its text; "
+      "decode without a draft, export another format, or load it with allow_inexact");
 }
 
 const Tokenizer& Pair::tokenizer() const {
@@ -115,23 +147,26 @@ Tokens Pair::text_prompt(std::string_view text) const {
   return tokenizer().encode(text, Tokenizer::Special::kAround);
 }
 
-Tokens Pair::chat_prompt(const std::vector<Message>& messages) const {
+Prompt Pair::chat_prompt(const std::vector<Message>& messages) const {
   if (!manifest_.chat) {
     throw UsageError(
         "this model has no chat format that is known here; give a text, or ask from "
         "Python");
   }
-  return chat_tokens(tokenizer(), manifest_.chat->text(messages, std::time(nullptr)));
+  return prompt_of(tokenizer(), manifest_.chat->text(messages, std::time(nullptr)));
 }
 
 std::unique_ptr<OrtModel> Pair::make_target(const std::atomic<bool>& cancelled) const {
   const bool keep_features = draft_ && draft_->fusion;
-  return std::make_unique<OrtModel>(target_, Calls{capacity_, min_rows_, keep_features, cancelled});
+  std::optional<int64_t> max_rows;
+  if (is_row_invariant_) max_rows = max_rows_;
+  return std::make_unique<OrtModel>(
+      target_, Calls{capacity_, min_rows_, max_rows, keep_features, cancelled});
 }
 
 std::unique_ptr<OrtModel> Pair::make_draft(const OrtModel& target,
                                            const std::atomic<bool>& cancelled) const {
-  const Calls calls{capacity_, 1, false, cancelled};
+  const Calls calls{capacity_, 1, std::nullopt, false, cancelled};
   if (draft_->fusion) return std::make_unique<EagleModel>(*draft_, calls, target);
   return std::make_unique<OrtModel>(*draft_, calls);
 }

@@ -8,9 +8,11 @@
 #include <string>
 
 #include "artifact/manifest.h"
+#include "costs/costs.h"
 #include "device/kernels.h"
 #include "drafters/vocabulary.h"
 #include "ort/ort_model.h"
+#include "text/prompt.h"
 #include "text/tokenizer.h"
 
 namespace edgespec {
@@ -22,7 +24,14 @@ struct LoadOptions {
   int threads = 0;       // of each model
   int64_t capacity = 0;  // positions of a session's caches
   bool allow_inexact = false;
+  int64_t* progress = nullptr;  // is told the bytes that are loaded so far
 };
+
+// Positions of a session's caches. Throws UsageError: more than the models have, or none.
+int64_t capacity_of(const Manifest& manifest, int64_t asked);
+
+// A manifest that this library can run. Throws UsageError: by name, what only Python does.
+Manifest runnable_manifest(const std::string& folder);
 
 class Pair {
  public:
@@ -36,6 +45,8 @@ class Pair {
   const Vocabulary& vocabulary() const { return *vocabulary_; }
   // The longest verification: positions of a call up to which the target's bits are the same.
   int64_t max_rows() const { return max_rows_; }
+  // Costs of rounds with the draft model, or with prompt lookup, before any is timed.
+  Costs guessed_costs(bool with_model) const;
   // Throws Error: drafts might change the target's text on this machine.
   void check_may_speculate() const;
 
@@ -45,7 +56,14 @@ class Pair {
   // Token ids of a text as it is, and of a conversation. Throws UsageError: it is empty or no
   // Unicode, the model does not chat, or its chat format does not cover the messages.
   Tokens text_prompt(std::string_view text) const;
-  Tokens chat_prompt(const std::vector<Message>& messages) const;
+  Prompt chat_prompt(const std::vector<Message>& messages) const;
+
+  int64_t capacity() const { return capacity_; }
+  // Names of the variants; the draft's is empty where there is none.
+  const std::string& target_format() const { return target_.variant.name; }
+  std::string draft_format() const { return draft_ ? draft_->variant.name : ""; }
+  // Whether what a cache holds of a conversation has the bits of what would be computed again.
+  bool is_row_invariant() const { return is_row_invariant_; }
 
   // Models with caches of their own, which refuse to run while `cancelled` is true. A draft that
   // reads its target keeps a reference to it.
@@ -54,7 +72,9 @@ class Pair {
                                        const std::atomic<bool>& cancelled) const;
 
  private:
-  void set_capacity(int64_t asked);
+  // Whether the target is row-invariant here: known, or measured now, which takes seconds once.
+  // None where it is not known and may be inexact.
+  std::optional<RowInvariance> invariance_here(const LoadOptions& options) const;
 
   Manifest manifest_;
   Kernels kernels_;
@@ -64,7 +84,7 @@ class Pair {
   std::unique_ptr<Vocabulary> vocabulary_;
   int64_t capacity_ = 0;
   int64_t min_rows_, max_rows_;
-  bool may_speculate_;
+  bool is_row_invariant_, may_speculate_;
   mutable std::once_flag tokenizer_read_;
   mutable std::unique_ptr<const Tokenizer> tokenizer_;
 };

@@ -102,6 +102,7 @@ ChatText ChatFormat::text(const std::vector<Message>& messages, std::time_t now)
     const size_t begin = chat.text.size();
     chat.text += characters_of(shown_content(*this, message));
     chat.contents.push_back({begin, chat.text.size()});
+    if (message.role == "assistant") chat.answers.push_back(chat.contents.back());
     if (message.role == "system") add(*after_system);
     if (message.role == "assistant") add(*between);
     is_first = false;

@@ -18,6 +18,7 @@ struct Message {
 struct ChatText {
   std::u32string text;         // with the format's special tokens; a tokenizer must not add its own
   std::vector<Span> contents;  // the texts of all messages, in order; the rest is the format's
+  std::vector<Span> answers;   // those of the model's own messages
 };
 
 // docs/reference/folder-format.md describes the fields. In a text, a pattern of strftime between

@@ -27,8 +27,6 @@ std::vector<ControlToken> control_tokens(const Tokenizer& tokenizer, const ChatT
   return found;
 }
 
-}  // namespace
-
 Tokens chat_tokens(const Tokenizer& tokenizer, const ChatText& chat) {
   const auto in_message = [&](const ControlToken& control) {
     return std::ranges::any_of(chat.contents, [&](const Span& content) {
@@ -51,10 +49,50 @@ Tokens chat_tokens(const Tokenizer& tokenizer, const ChatText& chat) {
         tokenizer.encode(part(chat, {at, chat.text.size()}), Tokenizer::Special::kText);
     tokens.insert(tokens.end(), rest.begin(), rest.end());
   }
+  return tokens;
+}
+
+// A conversation's first characters.
+ChatText first(const ChatText& chat, size_t count) {
+  ChatText begin;
+  begin.text = chat.text.substr(0, count);
+  for (const Span& content : chat.contents) {
+    if (content.begin >= count) break;
+    begin.contents.push_back({content.begin, std::min(content.end, count)});
+  }
+  return begin;
+}
+
+// How many of the tokens are those of the first characters alone.
+int64_t tokens_before(const Tokenizer& tokenizer, const ChatText& chat, size_t count,
+                      const Tokens& tokens) {
+  const Tokens begin = chat_tokens(tokenizer, first(chat, count));
+  return std::ranges::mismatch(begin, tokens).in1 - begin.begin();
+}
+
+// They begin one before an answer's first token: the prompt's last token was scored to draw that
+// one, even if the answer is empty.
+std::vector<Range> positions_of_answers(const Tokenizer& tokenizer, const ChatText& chat,
+                                        const Tokens& tokens) {
+  std::vector<Range> positions;
+  int64_t free = 0;
+  for (const Span& answer : chat.answers) {
+    const int64_t first = std::max(tokens_before(tokenizer, chat, answer.begin, tokens), free + 1);
+    const int64_t end = tokens_before(tokenizer, chat, answer.end, tokens);
+    positions.push_back({first - 1, std::max(first, end)});
+    free = positions.back().end;
+  }
+  return positions;
+}
+
+}  // namespace
+
+Prompt prompt_of(const Tokenizer& tokenizer, const ChatText& chat) {
+  const Tokens tokens = chat_tokens(tokenizer, chat);
   if (tokens.empty()) {
     throw UsageError("the chat format writes nothing for these messages; give others");
   }
-  return tokens;
+  return {tokens, positions_of_answers(tokenizer, chat, tokens)};
 }
 
 }  // namespace edgespec

@@ -1,0 +1,88 @@
+#include "costs/adaptive.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace edgespec {
+namespace {
+
+constexpr double kGuess = 0.7;      // prior acceptance rate
+constexpr double kWeight = 1.5;     // of the prior, in evaluated tokens
+constexpr double kMemory = 0.96;    // decay per evaluated token
+constexpr double kFirstPause = 16;  // rounds before the first probe, or more,
+constexpr double kProbe = 0.015;    // to keep probes cheaper than this share of the time
+constexpr int64_t kDoublings = 4;   // of the pause, at most
+
+}  // namespace
+
+Adaptive::Adaptive(CostSource& costs) : source_(costs) { update(kGuess * kWeight, kWeight); }
+
+int64_t Adaptive::gamma() {
+  if (best_ == 0 && can_pay() && double(idle_rounds_) >= pause()) return 1;
+  return best_;
+}
+
+void Adaptive::observe(int64_t drafted, int64_t evaluated, int64_t accepted) {
+  if (drafted == 0) {
+    ++idle_rounds_;
+    if (source_.now() != costs_) update(accepted_, evaluated_);
+    return;
+  }
+  const bool was_probe = double(idle_rounds_) >= pause();
+  idle_rounds_ = 0;
+  const double decay = std::pow(kMemory, double(evaluated));
+  update(decay * accepted_ + double(accepted), decay * evaluated_ + double(evaluated));
+  if (best_ > 0) {
+    failed_probes_ = 0;
+  } else if (was_probe) {
+    ++failed_probes_;
+  }
+}
+
+// Sets the acceptance counts, and the best γ that follows from them.
+void Adaptive::update(double accepted, double evaluated) {
+  accepted_ = accepted;
+  evaluated_ = evaluated;
+  costs_ = source_.now();
+  best_ = costs_->best(accepted / evaluated).first;
+}
+
+bool Adaptive::can_pay() const {
+  return costs_->longest() > 0 && (source_.may_change() || costs_->best(1).first > 0);
+}
+
+double Adaptive::pause() const {
+  const double first = std::max(kFirstPause, (costs_->round(1) - 1) / kProbe);
+  return first * std::exp2(double(std::min(failed_probes_, kDoublings)));
+}
+
+Timed::Timed(std::unique_ptr<Controller> controller, std::function<int64_t()> length,
+             VerificationTimes& verification, DraftingTimes* drafting, Clock drafted_seconds,
+             Clock clock)
+    : controller_(std::move(controller)),
+      length_(std::move(length)),
+      verification_(verification),
+      drafting_(drafting),
+      drafted_seconds_(std::move(drafted_seconds)),
+      clock_(std::move(clock)) {}
+
+int64_t Timed::gamma() {
+  verification_.begin(length_());
+  drafted_before_ = drafting_ ? drafted_seconds_() : 0;
+  began_ = clock_();
+  return verification_.is_plain_step_due() ? 0 : controller_->gamma();
+}
+
+void Timed::observe(int64_t drafted, int64_t evaluated, int64_t accepted) {
+  const double drafting = drafting_ ? drafted_seconds_() - drafted_before_ : 0;
+  const double seconds = clock_() - began_ - drafting;
+  verification_.add(1 + drafted, seconds);
+  if (drafting > 0) {
+    if (has_drafted_) drafting_->add(drafted, drafting, verification_.rounds());
+    has_drafted_ = true;
+  }
+  controller_->observe(drafted, evaluated, accepted);
+}
+
+}  // namespace edgespec

@@ -1,0 +1,68 @@
+// γ by the expected speed-up, and the clock that times its rounds.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "core/controller.h"
+#include "costs/costs.h"
+#include "costs/measured_costs.h"
+
+namespace edgespec {
+
+// The γ with the largest expected speed-up, from the cost curve and the acceptance rate so far.
+//
+// γ = 0 switches drafting off. The acceptance rate is a running mean over evaluated tokens, and
+// starts at a prior of small weight. While drafting is off, one token is drafted now and then, at
+// growing intervals, to see whether it pays again; never if it could not pay at acceptance 1 and
+// the costs do not change. It reads no clock.
+class Adaptive : public Controller {
+ public:
+  // `costs`: asked after each round; must outlive it.
+  explicit Adaptive(CostSource& costs);
+
+  int64_t gamma() override;
+  void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
+
+ private:
+  void update(double accepted, double evaluated);
+  bool can_pay() const;
+  double pause() const;  // rounds between two probes
+
+  CostSource& source_;
+  std::shared_ptr<const Costs> costs_;
+  double accepted_ = 0, evaluated_ = 0;
+  int64_t best_ = 0;
+  int64_t failed_probes_ = 0;  // in a row
+  int64_t idle_rounds_ = 0;    // since the last draft
+};
+
+// What a clock reads, in seconds.
+using Clock = std::function<double()>;
+
+// A controller whose rounds are timed, from the question for γ to the report.
+//
+// What the caller does between rounds does not count. The first draft of a text is not counted
+// either, since it may include reading the prompt.
+class Timed : public Controller {
+ public:
+  // `length`: positions in the target's cache. `drafting`: null if the drafter runs no model;
+  // `drafted_seconds` are what drafting took so far. All must outlive it.
+  Timed(std::unique_ptr<Controller> controller, std::function<int64_t()> length,
+        VerificationTimes& verification, DraftingTimes* drafting, Clock drafted_seconds,
+        Clock clock);
+
+  int64_t gamma() override;
+  void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
+
+ private:
+  std::unique_ptr<Controller> controller_;
+  std::function<int64_t()> length_;
+  VerificationTimes& verification_;
+  DraftingTimes* drafting_;
+  Clock drafted_seconds_, clock_;
+  double began_ = 0, drafted_before_ = 0;
+  bool has_drafted_ = false;
+};
+
+}  // namespace edgespec

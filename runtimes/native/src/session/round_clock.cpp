@@ -1,0 +1,38 @@
+#include "session/round_clock.h"
+
+#include <chrono>
+#include <utility>
+
+namespace edgespec {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RoundClock::RoundClock(const Pair& pair)
+    : pair_(pair),
+      lookup_(pair.guessed_costs(false)),
+      verification_(*lookup_.now()),
+      measured_lookup_(*lookup_.now(), verification_, nullptr) {
+  if (!pair.has_draft()) return;
+  model_.emplace(pair.guessed_costs(true));
+  drafting_.emplace(*model_->now(), *lookup_.now());
+  measured_model_.emplace(*model_->now(), verification_, &*drafting_);
+}
+
+std::unique_ptr<Controller> RoundClock::controller(const Request& request, const OrtModel& target,
+                                                   const OrtModel* draft) {
+  if (request.gamma != kGammaAuto) return std::make_unique<Fixed>(request.gamma);
+  const bool keeps_text = pair_.is_row_invariant() &&
+                          (request.sampling.greedy() || rule_of(request) == RuleName::kCoupled);
+  if (!keeps_text) return std::make_unique<Adaptive>(draft ? *model_ : lookup_);
+  CostSource& costs = draft ? static_cast<CostSource&>(*measured_model_) : measured_lookup_;
+  return std::make_unique<Timed>(
+      std::make_unique<Adaptive>(costs), [&target] { return target.length(); }, verification_,
+      draft ? &*drafting_ : nullptr, [draft] { return draft->seconds(); }, now);
+}
+
+}  // namespace edgespec
