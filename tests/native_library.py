@@ -60,7 +60,6 @@ class LoadOptions(ctypes.Structure):
         ("threads", c_int32),
         ("allow_inexact", c_int32),
         ("capacity", c_int64),
-        ("progress", POINTER(c_int64)),
     )
 
 

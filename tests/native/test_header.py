@@ -124,7 +124,7 @@ def test_defaults_of_bindings_are_the_librarys(given):
     csharp = (NATIVE / "csharp" / "Options.cs").read_text()
     compared = 0
     for field, _, is_pointer in declared(f"edgespec_{kind}"):
-        if is_pointer or field in ("size", "logit_bias_count", "stop_tokens_count", "stop_count"):
+        if is_pointer or field == "size" or field.endswith("_count"):
             continue
         if field in ("draft", "rule", "has_seed", "seed"):
             continue  # enumerations and null: test_java_and_csharp.py has texts with them

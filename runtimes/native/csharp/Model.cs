@@ -1,8 +1,25 @@
 using System;
+using System.Runtime.InteropServices;
 using System.Text;
 
 namespace Edgespec
 {
+    /// What a pair takes, in bytes.
+    public struct MemoryEstimate
+    {
+        internal MemoryEstimate(ulong weights, ulong caches)
+        {
+            Weights = weights;
+            Caches = caches;
+        }
+
+        /// Graphs and weights, once for all sessions.
+        public ulong Weights { get; }
+
+        /// Of a session, when they are full; they take memory as they are filled.
+        public ulong Caches { get; }
+    }
+
     /// A loaded pair. It never changes: threads may share it.
     public sealed class Model : IDisposable
     {
@@ -22,8 +39,34 @@ namespace Edgespec
         /// The version of edgespec that the library is part of.
         public static string Version => Native.Text(Native.edgespec_version());
 
+        /// What a pair will take, from its manifest alone.
+        public static MemoryEstimate Estimate(string folder, LoadOptions options = null)
+        {
+            using (var memory = new Memory())
+            {
+                Native.LoadOptions taken = (options ?? new LoadOptions()).Taken(memory);
+                var found = new Native.Memory { size = (UIntPtr)(uint)Marshal.SizeOf(typeof(Native.Memory)) };
+                Native.Check(Native.edgespec_estimate(
+                    Memory.Bytes(folder, "the folder"), ref taken, ref found));
+                return new MemoryEstimate(found.weights, found.caches);
+            }
+        }
+
         /// A session, with the memory of its caches. It goes on when the model is disposed.
-        public Session OpenSession() => new Session(handle);
+        public Session OpenSession()
+        {
+            Native.SessionHandle session;
+            Native.Check(Native.edgespec_open_session(handle, out session));
+            return new Session(session);
+        }
+
+        /// A saved session, which goes on with its text as the saved one did: Session.Rest.
+        public Session LoadSession(string file)
+        {
+            Native.SessionHandle session;
+            Native.Check(Native.edgespec_load_session(handle, Memory.Bytes(file, "the file"), out session));
+            return new Session(session);
+        }
 
         /// Token ids of a text.
         public long[] Encode(string text)

@@ -25,6 +25,21 @@ namespace Edgespec
         }
 
         [StructLayout(LayoutKind.Sequential)]
+        internal struct Memory
+        {
+            public UIntPtr size;
+            public ulong weights;
+            public ulong caches;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct Range
+        {
+            public long begin;
+            public long end;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
         internal struct Bias
         {
             public long token;
@@ -60,6 +75,8 @@ namespace Edgespec
             public int logprobs;
             public IntPtr stop;
             public UIntPtr stop_count;
+            public IntPtr answers;
+            public UIntPtr answers_count;
         }
 
         [StructLayout(LayoutKind.Sequential)]
@@ -122,6 +139,9 @@ namespace Edgespec
         internal static extern void edgespec_options_defaults(ref Options options);
 
         [DllImport(Library)]
+        internal static extern int edgespec_estimate(byte[] folder, ref LoadOptions options, ref Memory memory);
+
+        [DllImport(Library)]
         internal static extern int edgespec_load(byte[] folder, ref LoadOptions options, out ModelHandle model);
 
         [DllImport(Library)]
@@ -129,6 +149,16 @@ namespace Edgespec
 
         [DllImport(Library)]
         internal static extern int edgespec_open_session(ModelHandle model, out SessionHandle session);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_fork(SessionHandle session, out SessionHandle fork);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_save(SessionHandle session, byte[] file);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_load_session(
+            ModelHandle model, byte[] file, out SessionHandle session);
 
         [DllImport(Library)]
         private static extern void edgespec_close_session(IntPtr session);
@@ -147,6 +177,10 @@ namespace Edgespec
 
         [DllImport(Library)]
         internal static extern int edgespec_next(SessionHandle session, ref Piece piece);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_prompt_progress(
+            SessionHandle session, out long read, out long toRead);
 
         [DllImport(Library)]
         internal static extern void edgespec_cancel(SessionHandle session);

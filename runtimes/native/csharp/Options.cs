@@ -96,7 +96,7 @@ namespace Edgespec
         public bool IgnoreEos = false;
         public Draft Draft = Draft.Model;
 
-        /// Tokens drafted a round.
+        /// Tokens drafted a round; -1: as many as pay.
         public long Gamma = 4;
         public Rule Rule = Rule.Default;
 
@@ -108,6 +108,10 @@ namespace Edgespec
 
         /// Strings that end the text and are no part of it.
         public List<string> Stop = new List<string>();
+
+        /// Where the earlier answers of a conversation of token ids are: begin and end of each, as edgespec.h
+        /// says. What the caches hold of it is then not computed again. null: it is.
+        public long[] Answers = null;
 
         internal Native.Options Taken(Memory memory)
         {
@@ -138,6 +142,8 @@ namespace Edgespec
             options.logprobs = Logprobs ? 1 : 0;
             options.stop = memory.Pointers(Stop.Select(one => memory.Text(one, "Stop")).ToArray());
             options.stop_count = (UIntPtr)(uint)Stop.Count;
+            options.answers = Answers == null ? IntPtr.Zero : memory.Longs(Answers);
+            options.answers_count = (UIntPtr)(uint)((Answers?.Length ?? 0) / 2);
             return options;
         }
     }

@@ -27,10 +27,29 @@ namespace Edgespec
         private readonly Native.SessionHandle handle;
         private volatile Text latest;
 
-        internal Session(Native.ModelHandle model)
+        internal Session(Native.SessionHandle opened)
         {
-            Native.Check(Native.edgespec_open_session(model, out handle));
+            handle = opened;
         }
+
+        /// Another session with the same caches and text: Rest goes on from here as this one does.
+        public Session Fork()
+        {
+            Native.SessionHandle fork;
+            Native.Check(Native.edgespec_fork(handle, out fork));
+            return new Session(fork);
+        }
+
+        /// Writes caches and text to a file, whole or not at all; Model.LoadSession opens it.
+        public void Save(string file) =>
+            Native.Check(Native.edgespec_save(handle, Memory.Bytes(file, "the file")));
+
+        /// What is still to come of the text that a fork or a loaded session goes on with.
+        public Text Rest() => latest = new Text(this, 0);
+
+        /// Positions of the latest prompt that were read, and had to be; any thread may ask.
+        public void PromptProgress(out long read, out long toRead) =>
+            Native.Check(Native.edgespec_prompt_progress(handle, out read, out toRead));
 
         /// Begins a text that goes on from token ids; one that has not ended is dropped.
         public Text Begin(long[] prompt, Options options = null) => Begin(

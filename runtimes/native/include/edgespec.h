@@ -79,8 +79,6 @@ typedef struct edgespec_load_options {
   int32_t threads;       /* of each model; 0: all physical cores */
   int32_t allow_inexact; /* 1: speculate even if the target is not exact; it is not measured */
   int64_t capacity;      /* positions of a session's caches; 0: the exporter's choice */
-  int64_t* progress;     /* edgespec_load adds the bytes of each model to it when that is loaded;
-                            another thread may look. All are edgespec_memory's weights. Or NULL */
 } edgespec_load_options;
 
 /* What a pair takes, in bytes. */
@@ -125,7 +123,7 @@ typedef struct edgespec_options {
   int32_t ignore_eos; /* 1: go on after a token of the model that ends a text */
   /* Drafts. */
   int32_t draft; /* edgespec_draft */
-  int64_t gamma; /* tokens drafted a round; EDGESPEC_GAMMA_AUTO, the default */
+  int64_t gamma; /* tokens drafted a round: 4, or EDGESPEC_GAMMA_AUTO */
   int32_t rule;  /* edgespec_rule */
   /* Random draws. */
   int32_t has_seed; /* 0: a new one */

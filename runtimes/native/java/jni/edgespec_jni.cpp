@@ -107,12 +107,46 @@ NATIVE(jlong, load)(JNIEnv* java, jclass, jbyteArray folder, jobject given) {
   });
 }
 
+NATIVE(jobject, estimate)(JNIEnv* java, jclass, jbyteArray folder, jobject given) {
+  return guarded<jobject>(java, [&] {
+    const LoadOptions options(java, given);
+    edgespec_memory memory = {};
+    memory.size = sizeof memory;
+    succeed(java, edgespec_estimate(bytes_of(java, folder).c_str(), options.get(), &memory));
+    return made(java, "edgespec/MemoryEstimate", "(JJ)V", jlong(memory.weights),
+                jlong(memory.caches));
+  });
+}
+
 NATIVE(void, close)(JNIEnv*, jclass, jlong model) { edgespec_close(model_of(model)); }
 
 NATIVE(jlong, openSession)(JNIEnv* java, jclass, jlong model) {
   return guarded<jlong>(java, [&] {
     edgespec_session* session = nullptr;
     succeed(java, edgespec_open_session(model_of(model), &session));
+    return reinterpret_cast<jlong>(session);
+  });
+}
+
+NATIVE(jlong, fork)(JNIEnv* java, jclass, jlong session) {
+  return guarded<jlong>(java, [&] {
+    edgespec_session* fork = nullptr;
+    succeed(java, edgespec_fork(session_of(session), &fork));
+    return reinterpret_cast<jlong>(fork);
+  });
+}
+
+NATIVE(void, save)(JNIEnv* java, jclass, jlong session, jbyteArray file) {
+  guarded(java, [&] {
+    succeed(java, edgespec_save(session_of(session), bytes_of(java, file).c_str()));
+    return 0;
+  });
+}
+
+NATIVE(jlong, loadSession)(JNIEnv* java, jclass, jlong model, jbyteArray file) {
+  return guarded<jlong>(java, [&] {
+    edgespec_session* session = nullptr;
+    succeed(java, edgespec_load_session(model_of(model), bytes_of(java, file).c_str(), &session));
     return reinterpret_cast<jlong>(session);
   });
 }
@@ -167,6 +201,14 @@ NATIVE(jobject, next)(JNIEnv* java, jclass, jlong session) {
                 java_bytes(java, piece.text, piece.text_bytes),
                 java_doubles(java, piece.logprobs, logprobs), jlong(piece.drafted),
                 jlong(piece.evaluated), jlong(piece.accepted), jint(piece.ending));
+  });
+}
+
+NATIVE(jobject, promptProgress)(JNIEnv* java, jclass, jlong session) {
+  return guarded<jobject>(java, [&] {
+    int64_t read = 0, to_read = 0;
+    succeed(java, edgespec_prompt_progress(session_of(session), &read, &to_read));
+    return made(java, "edgespec/Progress", "(JJ)V", jlong(read), jlong(to_read));
   });
 }
 

@@ -52,6 +52,16 @@ Options::Options(JNIEnv* java, jobject given) {
   options_.stop_tokens = stop_tokens_.data();
   options_.stop_tokens_count = stop_tokens_.size();
 
+  if (const auto answers = object.asked<jlongArray>("answersGiven", "()[J")) {
+    const auto borders = longs_of(java, answers);
+    for (size_t i = 0; i + 1 < borders.size(); i += 2) {
+      answers_.push_back({borders[i], borders[i + 1]});
+    }
+    answers_.reserve(1);  // where there are none yet, it is no null pointer
+    options_.answers = answers_.data();
+    options_.answers_count = answers_.size();
+  }
+
   stop_ = texts_of(java, object.asked<jobjectArray>("stopBytes", "()[[B"));
   for (const std::string& one : stop_) stop_pointers_.push_back(one.c_str());
   options_.stop = stop_pointers_.data();

@@ -34,6 +34,7 @@ class Options {
   edgespec_options options_;
   std::vector<edgespec_bias> biases_;
   std::vector<int64_t> stop_tokens_;
+  std::vector<edgespec_range> answers_;
   std::vector<std::string> stop_;
   std::vector<const char*> stop_pointers_;
 };

@@ -102,8 +102,7 @@ LoadOptions load_options_of(const edgespec_load_options* given) {
           .draft_format = text_of(all.draft_format),
           .threads = all.threads,
           .capacity = all.capacity,
-          .allow_inexact = all.allow_inexact != 0,
-          .progress = all.progress};
+          .allow_inexact = all.allow_inexact != 0};
 }
 
 Tokens tokens_of(const int64_t* tokens, size_t count) {

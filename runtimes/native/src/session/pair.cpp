@@ -85,16 +85,10 @@ Pair::Pair(const std::string& folder, const LoadOptions& options)
               manifest_.target.variant(options.target_format, "target"),
               checked_threads(options.threads)) {
   capacity_ = capacity_of(manifest_, options.capacity);
-  const auto loaded = [&](const Variant& variant) {
-    if (options.progress == nullptr) return;
-    __atomic_add_fetch(options.progress, int64_t(manifest_.bytes_of(variant)), __ATOMIC_RELAXED);
-  };
-  loaded(target_.variant);
   if (manifest_.draft) {
     const Exported& draft = *manifest_.draft;
     draft_.emplace(runtime_, kernels_, manifest_, draft,
                    draft.variant(options.draft_format, "draft"), options.threads);
-    loaded(draft_->variant);
     vocabulary_ = open_vocabulary(manifest_);
   }
   const auto known = invariance_here(options);

@@ -24,7 +24,6 @@ struct LoadOptions {
   int threads = 0;       // of each model
   int64_t capacity = 0;  // positions of a session's caches
   bool allow_inexact = false;
-  int64_t* progress = nullptr;  // is told the bytes that are loaded so far
 };
 
 // Positions of a session's caches. Throws UsageError: more than the models have, or none.

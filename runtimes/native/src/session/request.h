@@ -36,7 +36,7 @@ struct Request {
   std::optional<uint64_t> seed;   // none: a new one
   // The model where the pair has one, else lookup; none decodes plainly.
   DraftName draft = DraftName::kModel;
-  int64_t gamma = kGammaAuto;  // tokens drafted a round
+  int64_t gamma = 4;  // tokens drafted a round, or kGammaAuto
   RuleName rule = RuleName::kDefault;
 
   void archive(Archive& archive);

@@ -64,7 +64,25 @@ public final class Model: @unchecked Sendable {
     deinit { edgespec_close(handle) }
 
     /// A session, with the memory of its caches.
-    public func openSession() throws -> Session { try Session(self) }
+    public func openSession() throws -> Session { try Session { edgespec_open_session(handle, &$0) } }
+
+    /// A saved session, which goes on with its text as the saved one did: `Session.rest`.
+    public func loadSession(_ file: String) throws -> Session {
+        try withText(file, "the file") { path in try Session { edgespec_load_session(handle, path, &$0) } }
+    }
+
+    /// What a pair will take, from its manifest alone: its weights, and the caches of a session when they are full.
+    public static func estimate(
+        folder: String, configure: (inout edgespec_load_options) -> Void = { _ in }
+    ) throws -> (weights: UInt64, caches: UInt64) {
+        var options = edgespec_load_options()
+        edgespec_load_options_defaults(&options)
+        configure(&options)
+        var memory = edgespec_memory()
+        memory.size = MemoryLayout<edgespec_memory>.size
+        try withText(folder, "the folder") { path in try check(edgespec_estimate(path, &options, &memory)) }
+        return (memory.weights, memory.caches)
+    }
 
     /// Token ids of a text.
     public func encode(_ text: String) throws -> [Int64] {

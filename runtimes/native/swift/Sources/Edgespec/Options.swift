@@ -12,6 +12,9 @@ public struct Options {
     public var logitBias: [Int64: Double] = [:]
     public var stopTokens: [Int64] = []
     public var stop: [String] = []
+    /// Where the earlier answers of a conversation of token ids are, as edgespec.h says: what the caches hold of
+    /// it is then not computed again. nil: it is.
+    public var answers: [Range<Int64>]?
     /// Draws the same text again; nil: a new one.
     public var seed: UInt64?
 
@@ -26,16 +29,21 @@ public struct Options {
         defer { strings.forEach { free($0) } }
         let pointers = strings.map { UnsafePointer($0) }
         let biases = logitBias.map { edgespec_bias(token: $0.key, bias: $0.value) }
+        // One more than there are, so that none yet is no null pointer.
+        let ranges = (answers ?? []).map { edgespec_range(begin: $0.lowerBound, end: $0.upperBound) } + [edgespec_range()]
         var all = numbers
         all.has_seed = seed == nil ? 0 : 1
         all.seed = seed ?? 0
         return try biases.withUnsafeBufferPointer { biases in
             try stopTokens.withUnsafeBufferPointer { tokens in
                 try pointers.withUnsafeBufferPointer { stop in
-                    (all.logit_bias, all.logit_bias_count) = (biases.baseAddress, biases.count)
-                    (all.stop_tokens, all.stop_tokens_count) = (tokens.baseAddress, tokens.count)
-                    (all.stop, all.stop_count) = (stop.baseAddress, stop.count)
-                    return try withUnsafePointer(to: &all, body)
+                    try ranges.withUnsafeBufferPointer { ranges in
+                        (all.logit_bias, all.logit_bias_count) = (biases.baseAddress, biases.count)
+                        (all.stop_tokens, all.stop_tokens_count) = (tokens.baseAddress, tokens.count)
+                        (all.stop, all.stop_count) = (stop.baseAddress, stop.count)
+                        (all.answers, all.answers_count) = (answers == nil ? nil : ranges.baseAddress, answers?.count ?? 0)
+                        return try withUnsafePointer(to: &all, body)
+                    }
                 }
             }
         }

@@ -21,10 +21,28 @@ public struct Message {
 public final class Session: @unchecked Sendable {
     let handle: OpaquePointer
 
-    init(_ model: Model) throws {
+    init(_ open: (inout OpaquePointer?) -> edgespec_status) throws {
         var made: OpaquePointer?
-        try check(edgespec_open_session(model.handle, &made))
+        try check(open(&made))
         handle = made!
+    }
+
+    /// Another session with the same caches and text: `rest` goes on from here as this one does.
+    public func fork() throws -> Session { try Session { edgespec_fork(handle, &$0) } }
+
+    /// Writes caches and text to a file, whole or not at all; `Model.loadSession` opens it.
+    public func save(_ file: String) throws {
+        try withText(file, "the file") { path in try check(edgespec_save(handle, path)) }
+    }
+
+    /// What is still to come of the text that a fork or a loaded session goes on with.
+    public func rest() -> Text { Text(self, 0) }
+
+    /// Positions of the latest prompt that were read, and had to be; any task may ask.
+    public func promptProgress() throws -> (read: Int64, toRead: Int64) {
+        var (read, toRead): (Int64, Int64) = (0, 0)
+        try check(edgespec_prompt_progress(handle, &read, &toRead))
+        return (read, toRead)
     }
 
     deinit { edgespec_close_session(handle) }

@@ -10,11 +10,27 @@ public final class Model implements AutoCloseable {
     handle = new Handle("model", Native.load(path, options), Native::close);
   }
 
+  /** What a pair will take, from its manifest alone. */
+  public static MemoryEstimate estimate(String folder, LoadOptions options) {
+    return Native.estimate(Utf8.of(folder, "the folder"), options);
+  }
+
   /** A session, with the memory of its caches. It goes on when the model is closed. */
   public Session openSession() {
     long model = handle.acquire();
     try {
-      return new Session(model);
+      return new Session(Native.openSession(model));
+    } finally {
+      handle.release();
+    }
+  }
+
+  /** A saved session, which goes on with its text as the saved one did: {@link Session#rest}. */
+  public Session loadSession(String file) {
+    byte[] path = Utf8.of(file, "the file");
+    long model = handle.acquire();
+    try {
+      return new Session(Native.loadSession(model, path));
     } finally {
       handle.release();
     }

@@ -16,9 +16,17 @@ final class Native {
 
   static native long load(byte[] folder, LoadOptions options);
 
+  static native MemoryEstimate estimate(byte[] folder, LoadOptions options);
+
   static native void close(long model);
 
   static native long openSession(long model);
+
+  static native long fork(long session);
+
+  static native void save(long session, byte[] file);
+
+  static native long loadSession(long model, byte[] file);
 
   static native void closeSession(long session);
 
@@ -29,6 +37,8 @@ final class Native {
   static native long beginChat(long session, byte[][] roles, byte[][] contents, Options options);
 
   static native Piece next(long session);
+
+  static native Progress promptProgress(long session);
 
   static native void cancel(long session);
 

@@ -45,7 +45,7 @@ public final class Options {
 
   public Draft draft = Draft.MODEL;
 
-  /** Tokens drafted a round. */
+  /** Tokens drafted a round; -1: as many as pay. */
   public long gamma = 4;
 
   public Rule rule = Rule.DEFAULT;
@@ -55,6 +55,12 @@ public final class Options {
 
   /** Report of each token the log of its probability by the target. */
   public boolean logprobs = false;
+
+  /**
+   * Where the earlier answers of a conversation of token ids are: begin and end of each, as edgespec.h
+   * says. What the caches hold of it is then not computed again. null: it is.
+   */
+  public long[] answers = null;
 
   /** Strings that end the text and are no part of it. */
   public List<String> stop = new ArrayList<>();
@@ -83,6 +89,10 @@ public final class Options {
 
   double[] biases() {
     return logitBias.values().stream().mapToDouble(Double::doubleValue).toArray();
+  }
+
+  long[] answersGiven() {
+    return answers;
   }
 
   long[] stopTokensGiven() {

@@ -14,8 +14,44 @@ public final class Session implements AutoCloseable {
   private final Handle handle;
   private volatile Text latest;
 
-  Session(long model) {
-    handle = new Handle("session", Native.openSession(model), Native::closeSession);
+  Session(long address) {
+    handle = new Handle("session", address, Native::closeSession);
+  }
+
+  /** Another session with the same caches and text: {@link #rest} goes on from here as this does. */
+  public Session fork() {
+    long session = handle.acquire();
+    try {
+      return new Session(Native.fork(session));
+    } finally {
+      handle.release();
+    }
+  }
+
+  /** Writes caches and text to a file, whole or not at all; {@link Model#loadSession} opens it. */
+  public void save(String file) {
+    byte[] path = Utf8.of(file, "the file");
+    long session = handle.acquire();
+    try {
+      Native.save(session, path);
+    } finally {
+      handle.release();
+    }
+  }
+
+  /** What is still to come of the text that a fork or a loaded session goes on with. */
+  public Text rest() {
+    return begin(session -> 0);
+  }
+
+  /** How far the latest prompt is read; any thread may ask. */
+  public Progress promptProgress() {
+    long session = handle.acquire();
+    try {
+      return Native.promptProgress(session);
+    } finally {
+      handle.release();
+    }
   }
 
   /** Begins a text that goes on from token ids; one that has not ended is dropped. */
