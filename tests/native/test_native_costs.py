@@ -25,7 +25,7 @@ from native_library import LoadOptions, Memory, NativeError, NativeModel
 ROUNDS = 700
 GUESSES = {
     "a fast draft": ([1 + 0.03 * n for n in range(17)], 0.1, 0.2, 0.1),
-    "a slow draft": ([1 + 0.2 * n for n in range(17)], 0.8, 0.3, 0.1),
+    "a slow draft": ([1 + 0.1 * n for n in range(17)], 0.5, 0.3, 0.1),
     "one that may pay": ([1 + 0.1 * n for n in range(17)], 0.45, 0.05, 0.05),
 }
 

@@ -281,7 +281,7 @@ def test_a_second_thread_on_a_session_is_an_error(native_tiny):
     assert session.text(PROMPT, ignore_eos=1) == expected
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(300, marks=deep)])
+@pytest.mark.parametrize("count", [5, pytest.param(300, marks=deep)])
 def test_objects_are_closed_in_every_order_and_while_they_are_used(tiny_folder, built, count):
     numbers = random.Random(count)
     expected = None

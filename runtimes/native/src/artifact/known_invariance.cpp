@@ -59,9 +59,8 @@ void keep_invariance(const Manifest& manifest, const Variant& variant, const Row
   try {
     if (std::filesystem::is_regular_file(path)) {
       for (const Json& entry : Json::parse(std::ifstream(path))) {
-        const bool is_old =
-            entry.at("graph") == graph && entry.at("row_invariance").at("machine") == found.machine;
-        if (!is_old) kept.push_back(entry);
+        const bool of_machine = entry.at("row_invariance").at("machine") == found.machine;
+        if (!(of_machine && entry.at("graph") == graph)) kept.push_back(entry);
       }
     }
   } catch (const Json::exception&) {
