@@ -175,7 +175,7 @@ class Batch:
         self, prompts: Iterable[PromptInput], *, n: int = 1, **options: Unpack[GenerationOptions]
     ) -> Iterator[Generation]:
         """`results` in the order of the prompts, without their numbers."""
-        ordered = InOrder[Generation]()
+        ordered: InOrder[Generation] = InOrder()
         for number, result in self.results(prompts, n=n, **options):
             yield from ordered.add(number, result)
 
