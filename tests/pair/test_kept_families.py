@@ -69,9 +69,7 @@ def masked_block(folder):
 
 
 def assistant(folder):
-    from test_gemma4_assistant import write_assistant
-
-    from gemma4_checkpoints import write_gemma4
+    from gemma4_checkpoints import write_assistant, write_gemma4
 
     target, draft = write_gemma4(folder / "target"), write_assistant(folder / "draft")
     export_pair(str(target), str(draft), folder / "pair", **QUICK)
