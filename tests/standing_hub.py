@@ -156,8 +156,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         stops = self.state.stops_after
         cut = rest if stops is None else rest[:stops]
-        self.wfile.write(cut)
+        # Counted before: a client may have all of it, and end, before this thread goes on.
         self.state.sent[found[3]] = self.state.sent.get(found[3], 0) + len(cut)
+        self.wfile.write(cut)
         if len(cut) < len(rest):
             self.wfile.flush()
             self.close_connection = True
