@@ -72,6 +72,7 @@ def test_a_distilled_draft_that_reads_its_target_agrees_more_and_makes_an_exact_
     assert accepted > 0
 
 
+@deep
 def test_overfitting_to_few_texts_is_reported(llama_folder, prompts, tmp_path):
     few = tmp_path / "few.txt"
     few.write_text("".join(prompts.read_text().splitlines(keepends=True)[:20]))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import edgespec
+from depth import deep
 from distillation import PLAN, causal
 from edgespec_distill.data import own_prompts as module
 from edgespec_distill.data.own_prompts import own_prompts
@@ -60,6 +61,7 @@ def test_a_target_that_ends_no_message_is_named(chat_folder, checkpoint, tmp_pat
         own_prompts(causal(chat_folder), checkpoint, 1, [100_000], tmp_path / "kept.json")
 
 
+@deep
 def test_a_draft_is_trained_without_a_file_of_prompts(chat_folder, tmp_path):
     folder = shutil.copytree(chat_folder, tmp_path / "target")
     config = json.loads((folder / "config.json").read_text())

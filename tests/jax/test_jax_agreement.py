@@ -181,6 +181,7 @@ def test_every_round_of_both_loops_is_the_same(onnx, models, prompts, tables, wa
     assert decoder.traces == 1
 
 
+@deep
 def test_a_batch_gives_the_same_texts_as_single_calls(models, prompts):
     """Sampled, with prompts of different lengths; each text has the same key in both."""
     import jax

@@ -139,6 +139,7 @@ def test_a_long_random_text_is_as_close_to_float64_as_transformers_is():
     assert ours <= 3 * np.abs(theirs - exact).max()
 
 
+@deep
 def test_a_decoder_only_pair_speculates_the_greedy_text_of_its_target(tiny_checkpoints):
     """Llama, prompts of one token and more: the speculative text is the plain text."""
     path = pytest.importorskip("edgespec_jax.jax_pair")
