@@ -43,13 +43,20 @@ def whisper_tokenizer(*, timestamps: bool = True, more: int = 0) -> Tokenizer:
 
 
 def write_whisper(
-    folder: Path, *, seed: int = 0, noise: float = 0.0, more: int = 0, **changes: object
+    folder: Path,
+    *,
+    seed: int = 0,
+    noise: float = 0.0,
+    more: int = 0,
+    alignment_heads: object = None,
+    **changes: object,
 ) -> Path:
     """A Whisper whose text depends on the sound and on what was said before.
 
     Args:
         noise: added to the weights, in standard deviations: a draft of the same seed.
         more: tokens of the vocabulary that another checkpoint lacks.
+        alignment_heads: of the generation config; it has none if None.
     """
     import torch
     import transformers
@@ -102,6 +109,8 @@ def write_whisper(
         "suppress_tokens": [1, 2, 40],
         "begin_suppress_tokens": [220, end],
     }
+    if alignment_heads is not None:
+        rules["alignment_heads"] = alignment_heads
     (folder / "generation_config.json").write_text(json.dumps(rules))
     return folder
 
@@ -132,6 +141,7 @@ def write_ctranslate2(source: Path, folder: Path, dtype: str = "float32") -> Pat
         "suppress_ids": rules["suppress_tokens"],
         "suppress_ids_begin": rules["begin_suppress_tokens"],
         "lang_ids": [258, 259, 260],
+        "alignment_heads": rules.get("alignment_heads"),
     }
     (folder / "config.json").write_text(json.dumps(listed))
     (folder / "tokenizer.json").write_bytes((source / "tokenizer.json").read_bytes())

@@ -78,6 +78,8 @@ class ModelWriter:
             role: "target" or "draft".
             formats, caches: names of number formats and of formats of the cache.
         """
+        if role == "draft" or self.host is not None:
+            family = family.without_alignment()
         if family.sound is not None:
             self._write_speech_format(checkpoint, family, family.sound, role)
         variants: dict[str, Variant] = {}

@@ -268,6 +268,7 @@ def _ctranslate2(source: Source) -> Checkpoint:
         generation={
             "suppress_tokens": rules.get("suppress_ids"),
             "begin_suppress_tokens": rules.get("suppress_ids_begin"),
+            "alignment_heads": rules.get("alignment_heads"),
         },
     )
 

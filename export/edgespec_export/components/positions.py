@@ -15,6 +15,7 @@ from edgespec.artifact import graph_io
 from edgespec_export.onnx_graph.graph import FixedCall, Graph
 
 __all__ = [
+    "NO_LAYOUTS",
     "NO_SOURCES",
     "Angles",
     "GivenPositions",

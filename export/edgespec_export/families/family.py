@@ -183,6 +183,10 @@ class Family(ABC):
         """
         return self
 
+    def without_alignment(self) -> Self:
+        """The same model without a graph that says when its words are spoken; most have none."""
+        return self
+
     def prepared_target(self, target: Family) -> Family:
         """The target of this draft, which also outputs what the draft reads of it.
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
 from edgespec.artifact import graph_io
-from edgespec.errors import EdgespecError
-from edgespec_runtimes.ort.ort_model import OrtModel
+from edgespec.artifact.manifest import Exported
+from edgespec.errors import EdgespecError, UsageError
+from edgespec_runtimes.ort.ort_alignment import OrtAlignment
+from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
 
 __all__ = ["OrtSpeech"]
 
@@ -22,6 +27,12 @@ class OrtSpeech(OrtModel):
     """
 
     _log_mel: npt.NDArray[np.float32] | None = None
+
+    def __init__(
+        self, folder: Path, exported: Exported, variant: str, **options: Unpack[ModelOptions]
+    ) -> None:
+        super().__init__(folder, exported, variant, **options)
+        self._folder = folder
 
     def hear(self, log_mel: npt.NDArray[np.float32]) -> None:
         """Takes the window of sound that the next texts are about.
@@ -38,10 +49,42 @@ class OrtSpeech(OrtModel):
 
     def prefill(self, prompt: Sequence[int], assistant_spans: Sequence[range] | None = None) -> int:
         """Starts a text about the window; see `edgespec.core.model.Model.prefill`."""
-        if not self._cross:
-            if self._log_mel is None or self._encoder is None:
-                raise EdgespecError("a speech model was given no sound; let it hear a window first")
-            sound = ort.OrtValue.ortvalue_from_numpy(self._log_mel)
-            with self._computing():
-                self._cross = self._encoder.encode({graph_io.LOG_MEL: sound})
+        self._read_sound()
         return super().prefill(prompt, assistant_spans)
+
+    def check_alignment(self) -> None:
+        """Raises UsageError if `alignment` has no graph."""
+        if graph_io.ALIGNMENT not in self._exported.variants[self._variant].graphs:
+            raise UsageError(
+                f"{self._exported.source} was exported without the heads that follow the sound, so "
+                "words have no times: export it again, from a checkpoint with alignment_heads in "
+                "its generation_config.json"
+            )
+
+    def alignment(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Which part of the window each token of a text is about: see
+        `edgespec.speech.word_times.Alignment`. The cache stays as it is.
+
+        Args:
+            tokens: of a whole text, its prompt included.
+        """
+        self._read_sound()
+        with self._computing():
+            return self._alignment_graph.shares(tokens, self._cross)
+
+    @cached_property
+    def _alignment_graph(self) -> OrtAlignment:
+        """Opened when times are first asked for."""
+        self.check_alignment()
+        graph = self._exported.variants[self._variant].graphs[graph_io.ALIGNMENT]
+        return OrtAlignment(self._folder / graph, self._device)
+
+    def _read_sound(self) -> None:
+        """Lets the encoder read the window, unless it has."""
+        if self._cross:
+            return
+        if self._log_mel is None or self._encoder is None:
+            raise EdgespecError("a speech model was given no sound; let it hear a window first")
+        sound = ort.OrtValue.ortvalue_from_numpy(self._log_mel)
+        with self._computing():
+            self._cross = self._encoder.encode({graph_io.LOG_MEL: sound})

@@ -20,7 +20,7 @@ from edgespec_export.components.positions import Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.activations import capped
 
-__all__ = ["Standard", "attend", "cache_buffers", "hidden_where_not"]
+__all__ = ["Standard", "attend", "attention_shares", "cache_buffers", "hidden_where_not"]
 
 
 class Standard(Attention):
@@ -122,7 +122,28 @@ def attend(
     """softmax(cap(q · kᵀ · scale) + bias) · v, with the cap of the heads if they have one.
 
     q is [1, count, m, size], k and v [1, kv_count, keys, size]; `sinks` [count] are scores of one
-    more key, without a value. The query heads that share a key head are rows of one matrix.
+    more key, without a value.
+    """
+    weights = attention_shares(g, q, k, heads, bias, sinks)
+    if v.factors is not None:
+        weights = g.op.Mul(weights, v.factors)
+    out = g.op.MatMul(weights, v.rows)
+    out = g.op.Reshape(out, g.ints(1, heads.count, -1, heads.size))
+    rows = g.op.Transpose(out, perm=[0, 2, 1, 3])  # [1, m, count, size]
+    return g.op.Reshape(rows, g.ints(-1, heads.count * heads.size))
+
+
+def attention_shares(
+    g: Graph,
+    q: ir.Value,
+    k: CachedRows,
+    heads: Heads,
+    bias: ir.Value | None,
+    sinks: ir.Value | None = None,
+) -> ir.Value:
+    """What share of a query each key has, [1, kv_count, count / kv_count · m, keys]; see `attend`.
+
+    The query heads that share a key head are rows of one matrix.
     """
     grouped = g.op.Reshape(q, g.ints(1, heads.kv_count, -1, heads.size))
     scores = g.op.MatMul(grouped, g.op.Transpose(k.rows, perm=[0, 1, 3, 2]))
@@ -133,13 +154,7 @@ def attend(
         scores = capped(g, scores, heads.cap)
     if bias is not None:
         scores = g.op.Add(scores, _grouped(g, bias, heads))
-    weights = _softmax(g, scores, heads, sinks)
-    if v.factors is not None:
-        weights = g.op.Mul(weights, v.factors)
-    out = g.op.MatMul(weights, v.rows)
-    out = g.op.Reshape(out, g.ints(1, heads.count, -1, heads.size))
-    rows = g.op.Transpose(out, perm=[0, 2, 1, 3])  # [1, m, count, size]
-    return g.op.Reshape(rows, g.ints(-1, heads.count * heads.size))
+    return _softmax(g, scores, heads, sinks)
 
 
 def _softmax(g: Graph, scores: ir.Value, heads: Heads, sinks: ir.Value | None) -> ir.Value:

@@ -8,8 +8,9 @@ number of positions. Radford et al. (2022, arXiv 2212.04356).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
+from edgespec_export.checkpoint.alignment_heads import alignment_heads
 from edgespec_export.checkpoint.weights import Weights
+from edgespec_export.components.attention.aligning_attention import Aligning
 from edgespec_export.components.attention.attention import Attention
 from edgespec_export.components.attention.cross_attention import cross_outputs
 from edgespec_export.components.attention.heads import Heads
@@ -39,6 +42,7 @@ from edgespec_export.components.norms.layer_norm import LayerNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.output_head import OutputHead
 from edgespec_export.components.positions import (
+    NO_LAYOUTS,
     Positions,
     Rotary,
     decoder_positions,
@@ -54,6 +58,7 @@ __all__ = ["Whisper"]
 ENCODER, DECODER = "model.encoder", "model.decoder"
 KERNEL = 3  # frames that each convolution sees
 STRIDE = 2  # of the second one: two frames are one position
+DECODER_BLOCKS = 3  # of a layer: two of attention and a feed-forward
 HARMLESS = {
     *("activation_dropout", "dropout", "encoder_layerdrop", "decoder_layerdrop", "init_std"),
     *("apply_spec_augment", "mask_time_prob", "mask_time_length", "mask_time_min_masks"),
@@ -76,6 +81,8 @@ class Whisper(Family):
         feed_forward_width, decoder_feed_forward_width: width of the feed-forward in encoder and
             decoder.
         activation: of the feed-forward.
+        alignment_heads: layer and head of the decoder's cross-attention that follow the sound;
+            empty if they are not known.
     """
 
     family = "whisper"
@@ -83,6 +90,7 @@ class Whisper(Family):
     transformers_class: ClassVar[str | None] = "WhisperForConditionalGeneration"
     table, head = f"{DECODER}.embed_tokens.weight", "proj_out.weight"
     redundant = re.compile(r"proj_out\.weight")  # a copy of a tied head
+    applied_settings: ClassVar[frozenset[str]] = frozenset({"alignment_heads"})
 
     encoder_layers: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     positions: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
@@ -93,6 +101,7 @@ class Whisper(Family):
     feed_forward_width: int
     encoder_feed_forward_width: int
     activation: str
+    alignment_heads: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -128,6 +137,16 @@ class Whisper(Family):
             raise ValueError(f"decoder_start_token_id is {shape.start_token!r}")
         return shape
 
+    def with_generation_settings(self, settings: Mapping[str, Any]) -> Self:
+        listed = settings.get("alignment_heads")
+        return replace(
+            self,
+            alignment_heads=alignment_heads(listed, self.layers, self.heads.count, self.label),
+        )
+
+    def without_alignment(self) -> Self:
+        return replace(self, alignment_heads=())
+
     @property
     def sound(self) -> Sound:
         return Sound(self.mel_bins, STRIDE * self.source)
@@ -138,13 +157,17 @@ class Whisper(Family):
 
     @property
     def graphs(self) -> tuple[str, ...]:
-        return (graph_io.ENCODER, graph_io.DECODER)
+        alignment = (graph_io.ALIGNMENT,) if self.alignment_heads else ()
+        return (graph_io.ENCODER, graph_io.DECODER, *alignment)
 
     def view(self, weights: Weights) -> Weights:
         return _WithKeyBiases(weights)
 
     def emit(self, g: Graph, number_format: NumberFormat, attention: Attention) -> None:
         """Emits the graph named `g.name`."""
+        if g.name == graph_io.ALIGNMENT:
+            self._alignment(g, number_format)
+            return
         {graph_io.ENCODER: self._encoder, graph_io.DECODER: self._decoder}[g.name](
             g, number_format, attention
         )
@@ -177,16 +200,40 @@ class Whisper(Family):
         tokens, positions = decoder_positions(
             g, layouts=attention.supports_layouts, sources=attention.supports_sources
         )
-        x = g.op.Add(number_format.table(g, tokens, self.table), self._learned(g, positions))
-        # Attention knows no positions: it rotates by angles of 0.
-        angles = Rotary(np.zeros(self.heads.size // 2, np.float32), self.positions)
-        context = EmitContext(number_format, attention, positions, angles.emit(g, positions))
+        x, context = self._read(g, number_format, attention, tokens, positions)
         for block in self._decoder_blocks():
             x = block.emit(g, x, context)
         rows = requested_rows(g, x)
         norm = self._norm(f"{DECODER}.layer_norm")
         logits = number_format.head(g, rows, OutputHead(self.tables[-1], norm))
         g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+
+    def _alignment(self, g: Graph, number_format: NumberFormat) -> None:
+        """A whole text at once, up to the last layer that has a head which follows the sound."""
+        tokens = g.input(graph_io.TOKENS, np.int64, ["m"])
+        positions = Positions(g, tokens, g.ints(0), g.constant(NO_LAYOUTS, np.int64))
+        attention = Aligning(self.alignment_heads)
+        x, context = self._read(g, number_format, attention, tokens, positions)
+        last = max(layer for layer, _ in self.alignment_heads)
+        blocks = DECODER_BLOCKS * (last + 1) - 1  # without the last feed-forward
+        for block in islice(self._decoder_blocks(), blocks):
+            x = g.op.Add(x, block.added(g, x, context))  # nothing is fused
+        shape = [len(self.alignment_heads), "m", "source"]
+        g.output(graph_io.ALIGNMENT, attention.shares(g), np.float32, shape)
+
+    def _read(
+        self,
+        g: Graph,
+        number_format: NumberFormat,
+        attention: Attention,
+        tokens: ir.Value,
+        positions: Positions,
+    ) -> tuple[ir.Value, EmitContext]:
+        """What the decoder's first block reads, and what all of them share."""
+        x = g.op.Add(number_format.table(g, tokens, self.table), self._learned(g, positions))
+        # Attention knows no positions: it rotates by angles of 0.
+        angles = Rotary(np.zeros(self.heads.size // 2, np.float32), self.positions)
+        return x, EmitContext(number_format, attention, positions, angles.emit(g, positions))
 
     def _learned(self, g: Graph, positions: Positions) -> ir.Value:
         """The position table's rows, [m, width]."""
