@@ -90,19 +90,17 @@ def _with_progress(
 
 
 def _pieces(stream: TranscriptStream, output_format: str) -> Iterator[str]:
-    from edgespec.speech.transcript_formats import srt_entry, tsv, tsv_line, vtt, vtt_entry
+    from edgespec.speech.transcript_formats import cues, srt_entry, tsv, tsv_line, vtt, vtt_entry
 
     yield {"vtt": vtt(()), "tsv": tsv(())}.get(output_format, "")
-    for number, segment in enumerate(stream, start=1):
-        if output_format == "txt":
-            yield f"{segment.text}\n"
-        elif output_format == "srt":
-            yield f"{srt_entry(number, segment)}\n"
-        elif output_format == "vtt":
-            yield f"{vtt_entry(segment)}\n"
-        elif output_format == "tsv":
-            yield tsv_line(segment)
-        else:
-            yield ""  # at the end, and the bar goes on
+    if output_format in ("txt", "json"):
+        for segment in stream:  # JSON comes at the end, and the bar goes on
+            yield f"{segment.text}\n" if output_format == "txt" else ""
+    else:
+        for number, cue in enumerate(cues(stream), start=1):
+            if output_format == "srt":
+                yield f"{srt_entry(number, cue)}\n"
+            else:
+                yield f"{vtt_entry(cue)}\n" if output_format == "vtt" else tsv_line(cue)
     if output_format == "json":
         yield f"{json.dumps(stream.result.to_dict())}\n"

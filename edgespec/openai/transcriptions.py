@@ -33,11 +33,13 @@ class TranscriptionRequest:
         options: of `Pair.stream_transcript`.
         form: one of `FORMATS`.
         streams: segments are sent as they are made.
+        has_segments: a verbose answer has them; it may have words instead.
     """
 
     options: TranscriptionOptions
     form: str
     streams: bool
+    has_segments: bool = True
 
     @property
     def media_type(self) -> str | None:
@@ -55,15 +57,22 @@ class TranscriptionRequest:
         usage: JsonObject = {"type": "duration", "seconds": round(transcript.duration, 3)}
         if self.form != "verbose_json":
             return {"text": transcript.text, "usage": usage}
-        segments = [_segment(number, part) for number, part in enumerate(transcript.segments)]
-        return {
+        answer: JsonObject = {
             "task": self.options.get("task", "transcribe"),
             "language": transcript.language or "",
             "duration": transcript.duration,
             "text": transcript.text,
-            "segments": segments,
             "usage": usage,
         }
+        if self.has_segments:
+            numbered = enumerate(transcript.segments)
+            answer["segments"] = [_segment(number, part) for number, part in numbered]
+        if self.options.get("word_times"):
+            answer["words"] = [
+                {"word": word.text, "start": word.start, "end": word.end}
+                for word in transcript.words
+            ]
+        return answer
 
     def piece(self, number: int, segment: Segment) -> Event:
         """The event for a segment."""
@@ -99,10 +108,15 @@ def transcription_request(
     form = given.get("response_format", "json")
     if form not in FORMATS:
         raise UsageError(f"response_format is {shortened(form)}; give one of: {', '.join(FORMATS)}")
-    for name in GRANULARITIES:
-        if "word" in fields.get(name, ()):
-            raise UsageError("timestamp_granularities has 'word', which is not there; leave it out")
+    times = _granularities(fields)
+    if "word" in times and form != "verbose_json":
+        raise UsageError(
+            f"timestamp_granularities has 'word' and response_format is {shortened(form)}; words "
+            "are in verbose_json only"
+        )
     options: TranscriptionOptions = {"task": "translate" if translates else "transcribe"}
+    if "word" in times:
+        options["word_times"] = True
     if "language" in given:
         options["language"] = given["language"]
     if "prompt" in given:
@@ -117,7 +131,12 @@ def transcription_request(
     streams = given.get("stream", "false").lower()
     if streams not in ("true", "false"):
         raise UsageError(f"stream is {shortened(streams)}; give true or false")
-    return TranscriptionRequest(options, form, streams == "true")
+    return TranscriptionRequest(options, form, streams == "true", times != {"word"})
+
+
+def _granularities(fields: Mapping[str, Sequence[str]]) -> set[str]:
+    """What has times in an answer, as far as it is said."""
+    return {value for name in GRANULARITIES for value in fields.get(name, ()) if value}
 
 
 def _number(text: str) -> float:

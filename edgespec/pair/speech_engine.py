@@ -34,9 +34,10 @@ from edgespec.speech.transcribing import TextStart, Transcriber
 from edgespec.speech.transcript import Segment, Transcript
 from edgespec.speech.transcription_options import TranscriptionOptions, parted
 from edgespec.speech.voices import SpokenSound, VoiceOptions, spoken_ranges
+from edgespec.speech.word_times import WordTimer
 
 if TYPE_CHECKING:
-    from edgespec.pair.opening.runtime import VoiceModel
+    from edgespec.pair.opening.runtime import OrtSpeech, VoiceModel
 
 __all__ = ["SoundInput", "SpeechEngine", "TranscriptStream"]
 
@@ -110,6 +111,7 @@ class SpeechEngine:
             to_draft_ids=self.parts.vocabulary.to_draft_ids,
             decode=self._decoded,
             rounds=rounds,
+            word_timer=self._word_timer() if checked.word_times else None,
         )
         opened = _opened(sound)
         result.duration = opened.length / opened.rate
@@ -125,6 +127,12 @@ class SpeechEngine:
                     yield segment
 
         return TranscriptStream(segments(), result)
+
+    def _word_timer(self) -> WordTimer:
+        """Raises UsageError if the target was exported without what it needs."""
+        target = cast("OrtSpeech", self.parts.target)
+        target.check_alignment()
+        return WordTimer(target.alignment, self._decoded)
 
     def _encoded(self, prompt: str | None) -> list[int]:
         """The tokens of what is taken for said before."""
@@ -239,9 +247,19 @@ def spoken_segments(
     if ranges:
         for segment in transcriber.segments(spoken, options, before, result):
             _, result.seconds = spoken.original(0, result.seconds)
-            start, end = spoken.original(segment.start, segment.end, voices.padding)
-            yield replace(segment, start=start, end=end)
+            yield _in_whole_sound(segment, spoken, voices.padding)
     result.seconds = result.duration
+
+
+def _in_whole_sound(segment: Segment, spoken: SpokenSound, padding: float) -> Segment:
+    """A segment of what is spoken, at its time in the whole sound."""
+    start, end = spoken.original(segment.start, segment.end, padding)
+    times = [spoken.original(word.start, word.end) for word in segment.words]
+    words = (
+        replace(word, start=round(begins, 2), end=round(ends, 2))
+        for word, (begins, ends) in zip(segment.words, times, strict=True)
+    )
+    return replace(segment, start=start, end=end, words=tuple(words))
 
 
 def _voices(given: object) -> VoiceOptions | None:

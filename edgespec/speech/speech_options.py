@@ -29,6 +29,7 @@ class SpeechOptions(TypedDict, total=False):
     no_speech: float | None
     min_logprob: float | None
     max_compression: float | None
+    word_times: bool
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class CheckedOptions:
     no_speech: float | None
     min_logprob: float | None
     max_compression: float | None
+    word_times: bool
 
 
 def checked_options(
@@ -58,6 +60,7 @@ def checked_options(
     no_speech: float | None = 0.6,
     min_logprob: float | None = -1.0,
     max_compression: float | None = 2.4,
+    word_times: bool = False,
 ) -> CheckedOptions:
     """Checked options of a transcript.
 
@@ -77,6 +80,7 @@ def checked_options(
             every text for probable when it is decoded, and for improbable where no speech is.
         max_compression: how many times smaller zlib makes a text that does not repeat itself; None
             lets it.
+        word_times: say when each word is spoken (`Segment.words`). Texts stay the same.
 
     Raises:
         UsageError: an option is not one of those.
@@ -92,6 +96,8 @@ def checked_options(
         raise UsageError(f"prompt is {shortened(prompt)}; give text")
     if prompt and speech.previous is None:
         raise UsageError("this model has no token for what was said before, so it takes no prompt")
+    if not isinstance(word_times, bool):
+        raise UsageError(f"word_times is {shortened(word_times)}; give True or False")
     _check("no_speech", no_speech, 0, 1)
     _check("min_logprob", min_logprob, -math.inf, 0)
     _check("max_compression", max_compression, 0, math.inf)
@@ -105,6 +111,7 @@ def checked_options(
         no_speech,
         min_logprob,
         max_compression,
+        word_times,
     )
 
 

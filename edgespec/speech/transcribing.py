@@ -4,7 +4,7 @@ finished segment ended (Radford et al. 2022, section 4.5)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from edgespec.core.array_types import LogitRows
 from edgespec.core.decode import Round
 from edgespec.core.logit_edits import LogitEdit
 from edgespec.errors import EdgespecError
-from edgespec.speech.segments import TokenSegment, segments_of
+from edgespec.speech.segments import FRAMES_PER_STEP, TokenSegment, segments_of
 from edgespec.speech.speech_model import RuledDraft, SpeechModel
 from edgespec.speech.speech_options import CheckedOptions
 from edgespec.speech.token_rules import TokenRules
@@ -28,6 +28,8 @@ from edgespec.speech.window_text import (
     log_softmax,
     needs_another,
 )
+from edgespec.speech.word_times import WordTimer
+from edgespec.speech.words import Word
 
 __all__ = ["TextStart", "Transcriber"]
 
@@ -63,6 +65,7 @@ class Transcriber:
         to_draft_ids: token ids of the draft for those of the target.
         decode: the text of token ids.
         rounds: decodes the text of one window, up to and with the token that ends it.
+        word_timer: says when words are spoken; None if that is not asked for.
     """
 
     def __init__(
@@ -75,12 +78,14 @@ class Transcriber:
         to_draft_ids: Callable[[Sequence[int]], list[int]],
         decode: Callable[[Sequence[int]], str],
         rounds: Callable[[TextStart], Iterator[Round]],
+        word_timer: WordTimer | None = None,
     ) -> None:
         self._target, self._draft = target, draft
         self._speech, self._draft_speech = speech, draft_speech
         self._to_draft_ids = to_draft_ids
         self._decode = decode
         self._rounds = rounds
+        self._word_timer = word_timer
         self._emitted = 0
 
     def segments(
@@ -118,8 +123,9 @@ class Transcriber:
                 start += frames
                 continue
             found = segments_of(text.tokens, speech, frames)
-            for part in found.segments:
-                segment = self._segment(part, start, text)
+            words = self._word_times(found.segments, options, language, start, frames)
+            for part, spoken in zip(found.segments, words, strict=True):
+                segment = self._segment(part, start, text, spoken)
                 if segment.text:
                     said += segment.token_ids
                     yield segment
@@ -205,7 +211,32 @@ class Transcriber:
         prompt = _prompt(speech, options, language, read, self._draft.capacity)
         return RuledDraft(self._draft, TokenRules(speech, timestamps=options.timestamps), prompt)
 
-    def _segment(self, part: TokenSegment, start: int, text: WindowText) -> Segment:
+    def _word_times(
+        self,
+        parts: Sequence[TokenSegment],
+        options: CheckedOptions,
+        language: str | None,
+        start: int,
+        frames: int,
+    ) -> list[tuple[Word, ...]]:
+        """The words of the segments of a window that begins at frame `start`."""
+        if self._word_timer is None:
+            return [() for _ in parts]
+        speech = self._speech
+        untimed = replace(options, timestamps=False)
+        texts = [[token for token in part.tokens if token < speech.end] for part in parts]
+        words = self._word_timer.words(
+            texts,
+            _prompt(speech, untimed, language, (), self._target.capacity),
+            steps=frames // FRAMES_PER_STEP,
+            begins=start / FRAMES_PER_SECOND,
+            language="en" if options.task == "translate" else language,
+        )
+        return list(words)
+
+    def _segment(
+        self, part: TokenSegment, start: int, text: WindowText, words: tuple[Word, ...]
+    ) -> Segment:
         """A segment of the sound, from one of a window that begins at frame `start`."""
         begins, ends = ((start + frame) / FRAMES_PER_SECOND for frame in (part.start, part.end))
         return Segment(
@@ -217,6 +248,7 @@ class Transcriber:
             text.logprob,
             text.compression,
             text.silence,
+            words,
         )
 
     def _words(self, tokens: Sequence[int]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from edgespec.core.stats import Stats
-from edgespec.speech.transcript_formats import srt, tsv, vtt
+from edgespec.speech.transcript_formats import cues, srt, tsv, vtt
+from edgespec.speech.words import Word
 
 __all__ = ["Segment", "Transcript"]
 
@@ -22,6 +23,7 @@ class Segment:
         logprob: mean log-probability of a token of its window.
         compression: how many times smaller zlib makes its window's text; repetitions raise it.
         no_speech: probability that nothing is said in its window.
+        words: with times, if they were asked for.
     """
 
     start: float
@@ -32,6 +34,7 @@ class Segment:
     logprob: float = 0.0
     compression: float = 0.0
     no_speech: float = 0.0
+    words: tuple[Word, ...] = ()
 
 
 @dataclass
@@ -67,17 +70,23 @@ class Transcript:
         """Of all segments, with timestamps."""
         return [token for segment in self.segments for token in segment.token_ids]
 
+    @property
+    def words(self) -> list[Word]:
+        """Of all segments; empty unless they were asked for."""
+        return [word for segment in self.segments for word in segment.words]
+
     def srt(self) -> str:
-        """The segments as SubRip subtitles."""
-        return srt(self.segments)
+        """The segments as SubRip subtitles; the words, if they have times."""
+        return srt(cues(self.segments))
 
     def vtt(self) -> str:
-        """The segments as WebVTT subtitles."""
-        return vtt(self.segments)
+        """The segments as WebVTT subtitles; the words, if they have times."""
+        return vtt(cues(self.segments))
 
     def tsv(self) -> str:
-        """The segments as a table: milliseconds of start and end, text."""
-        return tsv(self.segments)
+        """The segments, or the words if they have times, as a table: milliseconds of start and end,
+        text."""
+        return tsv(cues(self.segments))
 
     def to_dict(self) -> dict[str, object]:
         """Everything, for JSON."""

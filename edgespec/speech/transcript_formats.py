@@ -5,10 +5,10 @@ The same text as of Whisper's own program, whose formats other tools read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-__all__ = ["TimedText", "srt", "srt_entry", "tsv", "tsv_line", "vtt", "vtt_entry"]
+__all__ = ["TimedText", "cues", "srt", "srt_entry", "tsv", "tsv_line", "vtt", "vtt_entry"]
 
 
 class TimedText(Protocol):
@@ -20,6 +20,19 @@ class TimedText(Protocol):
     def end(self) -> float: ...
     @property
     def text(self) -> str: ...
+
+
+class TimedWords(TimedText, Protocol):
+    """A text that may know when each of its words is said."""
+
+    @property
+    def words(self) -> Sequence[TimedText]: ...
+
+
+def cues(segments: Iterable[TimedWords]) -> Iterator[TimedText]:
+    """What is shown at a time: each word that has times, else each segment."""
+    for segment in segments:
+        yield from segment.words or (segment,)
 
 
 def srt(segments: Iterable[TimedText]) -> str:

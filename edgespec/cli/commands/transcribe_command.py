@@ -103,6 +103,11 @@ BELIEVED = together(
     help="Code of the spoken language; default: found in the first window with speech.",
 )
 @click.option("--translate", is_flag=True, help="Translate to English.")
+@click.option(
+    "--word-times",
+    is_flag=True,
+    help="When each word is spoken: in json, and one line or subtitle a word in srt, vtt and tsv.",
+)
 @click.option("--no-timestamps", is_flag=True, help="One segment for each 30 seconds.")
 @click.option(
     "--use-previous", is_flag=True, help="Each window continues the text of those before it."

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edgespec_runtimes.machine import Machine
     from edgespec_runtimes.ort.ort_model import ModelOptions
     from edgespec_runtimes.ort.ort_model import OrtModel as OrtModel
+    from edgespec_runtimes.ort.ort_speech import OrtSpeech as OrtSpeech
     from edgespec_runtimes.ort.voice_model import VoiceModel as VoiceModel
 
 __all__ = [
