@@ -65,9 +65,9 @@ ENCODER = "encoder"
 FEATURE_FUSION = "feature_fusion"
 DECODER = "decoder"
 TRANSITION = "transition"
-# Of a speech model whose checkpoint says which heads of its cross-attention follow the sound: TOKENS
-# of a whole text and `cross_names` to an output of the same name, float32 [heads, m, source]: what
-# share of each head's attention every position of the sound has, after each token.
+# Of a speech model whose checkpoint names the heads of its cross-attention that follow the sound:
+# TOKENS of a whole text and `cross_names` to an output of the same name, float32 [heads, m, source]:
+# the shares of each head's attention that the positions of the sound have after each token.
 ALIGNMENT = "alignment"
 
 # Inputs and outputs. m: positions of a call; V: vocabulary size; k: 1 or TOP_K.

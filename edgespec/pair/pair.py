@@ -312,8 +312,8 @@ class Pair(OfParts, KeepsPrefixes):
                 `edgespec.audio.sound.Sound`, such as `ArraySound(samples, rate)`. A file is read
                 window by window, however long it is.
             options: those of `edgespec.speech.speech_options.checked_options` (`language`, `task`,
-                `temperature`, what is left out as silence, …); `voices`: only the parts in which
-                somebody speaks, by a model of the package silero-vad: True, or
+                `temperature`, `word_times`, what is left out as silence, …); `voices`: only the
+                parts in which somebody speaks, by a model of the package silero-vad: True, or
                 `edgespec.speech.voices.VoiceOptions`; `seed` (0 if it is not given: a sound has one
                 transcript), `gamma` and `draft` of `edgespec.GenerationOptions`.
 

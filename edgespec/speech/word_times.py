@@ -63,7 +63,7 @@ class WordTimer:
             return
         # What is looked at for a token is what the row before it looks at.
         shares = self._alignment([*prompt, *text])[:, len(prompt) - 1 :, : max(steps, 1)]
-        seconds = [begins + start / STEPS_PER_SECOND for start in token_starts(shares)]
+        seconds = [begins + start / STEPS_PER_SECOND for start in token_starts(shares).tolist()]
         at = 0
         for segment in segments:
             found = words_of(segment, self._decode, language)

@@ -66,9 +66,7 @@ def words_of(
     return _with_marks(pieces)
 
 
-def _characters(
-    tokens: Sequence[int], decode: Callable[[Sequence[int]], str]
-) -> list[TokenWord]:
+def _characters(tokens: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list[TokenWord]:
     """The smallest runs of tokens that are whole characters: one may have several tokens."""
     whole = decode(tokens)
     pieces: list[TokenWord] = []

@@ -14,6 +14,7 @@ from edgespec.artifact.speech_format import read_speech_format
 from edgespec.device.device import Device
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import hear_sample, open_model
+from edgespec_export.checkpoint.alignment_heads import alignment_heads
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.export_pair import export_pair
@@ -99,6 +100,72 @@ def test_the_speech_format_names_the_tokens_with_a_role(tmp_path):
     assert (speech.end, speech.start, speech.first_timestamp) == (256, 257, 267)
     assert (speech.suppressed, speech.suppressed_first) == ((1, 2, 40), (220, 256))
     assert read_manifest(tmp_path / "pair").target.vocab_size == 267 + SOURCE + 1
+
+
+ALIGNING = [[2, 1], [0, 0], [2, 0]]
+
+
+def attention(source, log_mel, tokens, heads):
+    """What share each position of a sound has after each token, by transformers."""
+    reference = transformers.WhisperForConditionalGeneration.from_pretrained(
+        source, attn_implementation="eager"
+    )
+    with torch.inference_mode():
+        output = reference(
+            torch.tensor(log_mel[None]),
+            decoder_input_ids=torch.tensor([tokens]),
+            output_attentions=True,
+        )
+    return np.stack([output.cross_attentions[layer][0, head].numpy() for layer, head in heads])
+
+
+def test_the_shares_of_heads_that_follow_the_sound_are_those_of_transformers(tmp_path):
+    source = write_whisper(tmp_path / "checkpoint", alignment_heads=ALIGNING)
+    converted = write_ctranslate2(source, tmp_path / "ct2")
+    tokens = [257, 258, 262, 266, 5, 6, 200, 100, 7]
+    log_mel = np.random.default_rng(0).normal(size=(12, 2 * SOURCE)).astype(np.float32)
+    expected = attention(source, log_mel, tokens, sorted(ALIGNING))
+    for checkpoint, formats in ((source, ["fp32", "int8"]), (converted, ["fp32"])):
+        folder = tmp_path / f"pair of {checkpoint.name}"
+        export_pair(
+            str(checkpoint), str(source), folder, target_formats=formats, measure=False, threads=1
+        )
+        manifest = read_manifest(folder)
+        assert "alignment" not in manifest.draft.variants["fp32"].graphs
+        for name in formats:
+            model = open_model(folder, manifest.target, name, device=Device(1))
+            model.hear(log_mel)
+            shares = model.alignment(tokens)
+            assert shares.shape == (3, len(tokens), SOURCE)
+            assert np.abs(shares - expected).max() <= (1e-5 if name == "fp32" else 0.3)
+            model.prefill(tokens[:4])
+            before = model.score(tokens[3:]).copy()
+            model.rewind(5)
+            model.alignment(tokens[:4])  # a text that has begun stays as it is
+            model.rewind(3)
+            assert np.array_equal(model.score(tokens[3:]), before)
+
+
+def test_without_known_heads_a_whisper_has_no_graph_of_them(tmp_path, caplog):
+    source = write_whisper(tmp_path / "checkpoint", alignment_heads=[[1, 0], [3, 0]])
+    export_pair(str(source), None, tmp_path / "pair", measure=False)
+    graphs = read_manifest(tmp_path / "pair").target.variants["fp32"].graphs
+    assert set(graphs) == {"encoder", "decoder"}
+    assert "words will have no times" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "listed", [[[3, 0]], [[0, 2]], [[0, -1]], [[0]], [[True, 0]], [0, 1], "all", [], {"0": 1}]
+)
+def test_a_list_of_heads_that_a_model_lacks_is_a_line_in_the_log(listed, caplog):
+    assert alignment_heads(listed, 3, 2, "model") == ()
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert line.startswith("model: alignment_heads is ")
+    assert "\n" not in line
+    caplog.clear()
+    assert alignment_heads([[2, 1], [0, 0], [2, 1]], 3, 2, "model") == ((0, 0), (2, 1))
+    assert alignment_heads(None, 3, 2, "model") == ()
+    assert not caplog.records
 
 
 def damaged(file, change):

@@ -28,7 +28,8 @@ SECONDS = 2
 @pytest.fixture(scope="module")
 def hearing(tmp_path_factory):
     folder = tmp_path_factory.mktemp("speech")
-    target, draft = write_whisper(folder / "target"), write_whisper(folder / "draft", noise=0.03)
+    target = write_whisper(folder / "target", alignment_heads=[[1, 0], [2, 1]])
+    draft = write_whisper(folder / "draft", noise=0.03)
     export_pair(str(target), str(draft), folder / "pair", target_formats=["fp32"], threads=1)
     return edgespec.load(folder / "pair", threads=1)
 
@@ -81,6 +82,26 @@ def test_a_transcript_is_that_of_the_pair_in_every_format(client, sound, own):
     ]
 
 
+@pytest.mark.parametrize("granularities", [["word"], ["segment", "word"], ["segment"]])
+def test_a_verbose_transcript_has_the_times_that_are_asked_for(
+    client, hearing, sound, own, granularities, tmp_path
+):
+    (tmp_path / "sound.wav").write_bytes(sound)
+    options = {"language": "de", "draft": False, "seed": 3, "temperature": 0.8}
+    words = hearing.transcribe(tmp_path / "sound.wav", word_times=True, **options).words
+    found = asked(
+        client, sound, response_format="verbose_json", timestamp_granularities=granularities
+    )
+    assert found.text == own.text
+    assert len(words) > 1
+    expected = [(word.text, word.start, word.end) for word in words]
+    said = found.words and [(word.word, word.start, word.end) for word in found.words]
+    assert said == (expected if "word" in granularities else None)
+    parts = found.segments and [part.text for part in found.segments]
+    texts = [part.text for part in own.segments]
+    assert parts == (texts if "segment" in granularities else None)
+
+
 def test_a_stream_has_its_segments(client, sound, own):
     events = list(asked(client, sound, stream=True))
     pieces = [event.delta for event in events[:-1]]
@@ -111,7 +132,7 @@ def test_models_are_listed_and_texts_of_texts_refused(hearing, tiny):
         ({"temperature": 1.5}, "temperature is '1.5'"),
         ({"language": "xx"}, "language"),
         ({"extra_body": {"seed": -1}}, "seed is '-1'"),
-        ({"timestamp_granularities": ["word"]}, "timestamp_granularities has 'word'"),
+        ({"timestamp_granularities": ["word"]}, "words are in verbose_json only"),
     ],
     ids=str,
 )

@@ -97,7 +97,7 @@ def test_the_path_is_the_cheapest_of_all(rows, columns):
         costs = generator.normal(size=(rows, columns))
         paths = [*every_path(rows, columns)]
         totals = [
-            sum(costs[row, start : end + 1].sum() for row, (start, end) in enumerate(zip(*path)))
+            sum(row[start : end + 1].sum() for row, start, end in zip(costs, *path, strict=True))
             for path in paths
         ]
         starts, _ = paths[int(np.argmin(totals))]
