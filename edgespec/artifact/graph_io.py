@@ -66,8 +66,8 @@ FEATURE_FUSION = "feature_fusion"
 DECODER = "decoder"
 TRANSITION = "transition"
 # Of a speech model whose checkpoint names the heads of its cross-attention that follow the sound:
-# TOKENS of a whole text and `cross_names` to an output of the same name, float32 [heads, m, source]:
-# the shares of each head's attention that the positions of the sound have after each token.
+# TOKENS of a whole text and `cross_names` to the output of the same name, float32 [heads, m,
+# source]: the shares of a head's attention that the positions of the sound have after each token.
 ALIGNMENT = "alignment"
 
 # Inputs and outputs. m: positions of a call; V: vocabulary size; k: 1 or TOP_K.

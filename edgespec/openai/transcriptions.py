@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgespec.errors import UsageError, shortened
 from edgespec.openai.answer_events import Event
-from edgespec.openai.json_value import JsonObject
+from edgespec.openai.json_value import JsonObject, JsonValue
 from edgespec.speech.transcript import Segment, Transcript
 from edgespec.speech.transcription_options import TranscriptionOptions
 
@@ -57,7 +57,7 @@ class TranscriptionRequest:
         usage: JsonObject = {"type": "duration", "seconds": round(transcript.duration, 3)}
         if self.form != "verbose_json":
             return {"text": transcript.text, "usage": usage}
-        answer: JsonObject = {
+        answer: dict[str, JsonValue] = {
             "task": self.options.get("task", "transcribe"),
             "language": transcript.language or "",
             "duration": transcript.duration,

@@ -28,7 +28,7 @@ from edgespec.speech.window_text import (
     log_softmax,
     needs_another,
 )
-from edgespec.speech.word_times import WordTimer
+from edgespec.speech.word_times import WordTimer, within
 from edgespec.speech.words import Word
 
 __all__ = ["TextStart", "Transcriber"]
@@ -248,7 +248,7 @@ class Transcriber:
             text.logprob,
             text.compression,
             text.silence,
-            words,
+            within(words, begins, ends),
         )
 
     def _words(self, tokens: Sequence[int]) -> str:

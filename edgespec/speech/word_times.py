@@ -9,6 +9,7 @@ program (Radford et al. 2022; openai/whisper, `timing.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from edgespec.speech.words import TokenWord, Word, words_of
 
-__all__ = ["Alignment", "WordTimer", "path_starts", "token_starts"]
+__all__ = ["Alignment", "WordTimer", "path_starts", "token_starts", "within"]
 
 # From the tokens of a text to what share of the attention of each head every position of the sound
 # has after each token, float32 [heads, tokens, positions].
@@ -79,6 +80,20 @@ def _timed(words: Sequence[TokenWord], seconds: Sequence[float]) -> Iterator[Wor
             yield Word(round(seconds[first], 2), round(seconds[after], 2), text)
 
 
+def within(words: Sequence[Word], start: float, end: float) -> tuple[Word, ...]:
+    """Words of a segment without the silence around it.
+
+    A path begins with the sound, so the first word has the silence before it, and the last one has
+    that after it; the segment's own times say where they are.
+    """
+    trimmed = [*words]
+    if trimmed and trimmed[0].start < start < trimmed[0].end:
+        trimmed[0] = replace(trimmed[0], start=round(start, 2))
+    if trimmed and trimmed[-1].start < end < trimmed[-1].end:
+        trimmed[-1] = replace(trimmed[-1], end=round(end, 2))
+    return tuple(trimmed)
+
+
 def token_starts(shares: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     """The position of the sound at which each token begins, [tokens].
 
@@ -86,11 +101,12 @@ def token_starts(shares: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
         shares: [heads, tokens, positions].
     """
     total = shares.sum(axis=2, keepdims=True)  # positions after the sound may be left out
-    shares = shares / np.where(total > 0, total, 1)
-    deviation = shares.std(axis=1, keepdims=True)
-    shares = (shares - shares.mean(axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1)
-    mean = np.mean([_smoothed(head) for head in shares], axis=0, dtype=np.float64)
-    return path_starts(-mean)
+    of_sound = shares / np.where(total > 0, total, np.float32(1))
+    deviation = of_sound.std(axis=1, keepdims=True)
+    above = of_sound - of_sound.mean(axis=1, keepdims=True)
+    compared = above / np.where(deviation > 0, deviation, np.float32(1))
+    mean = np.mean([_smoothed(head) for head in compared], axis=0, dtype=np.float64)
+    return path_starts(-np.asarray(mean))
 
 
 def _smoothed(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgespec.speech import word_times
 from edgespec.speech.transcript import Segment, Transcript
-from edgespec.speech.word_times import WordTimer, path_starts, token_starts
+from edgespec.speech.word_times import WordTimer, path_starts, token_starts, within
 from edgespec.speech.words import Word, words_of
 from whisper_checkpoints import whisper_tokenizer
 
@@ -161,6 +161,16 @@ def test_a_word_lasts_from_its_first_token_to_the_next_word():
         (),
         (Word(31.1, 31.6, "you."),),
     ]
+
+
+def test_the_silence_around_a_segment_is_in_none_of_its_words():
+    words = [Word(0.0, 9.0, "Good"), Word(9.0, 9.4, "day"), Word(9.4, 14.0, "now.")]
+    trimmed = (Word(8.6, 9.0, "Good"), words[1], Word(9.4, 9.9, "now."))
+    assert within(words, 8.6, 9.9) == trimmed
+    assert within(words[:1], 8.6, 8.9) == (Word(8.6, 8.9, "Good"),)
+    # A segment that is somewhere else says nothing about its words.
+    assert within(words, 20.0, 25.0) == within(words, 0.0, 14.0) == tuple(words)
+    assert within([], 0.0, 1.0) == ()
 
 
 def test_a_window_without_text_is_not_looked_at():

@@ -24,9 +24,10 @@ def alignment_heads(
     """
     if listed is None:
         return ()
-    found = listed if isinstance(listed, list) else [listed]
-    if found and all(_is_head(pair, layers, heads) for pair in found):
-        return tuple(sorted({(layer, head) for layer, head in found}))
+    pairs = listed if isinstance(listed, list) else [listed]
+    found = [head for pair in pairs if (head := _head(pair, layers, heads)) is not None]
+    if found and len(found) == len(pairs):
+        return tuple(sorted(set(found)))
     _log.warning(
         "%s: alignment_heads is %s, not [[layer, head], …] of %d layers with %d heads; words will "
         "have no times",
@@ -38,10 +39,9 @@ def alignment_heads(
     return ()
 
 
-def _is_head(pair: object, layers: int, heads: int) -> bool:
-    return (
-        isinstance(pair, list)
-        and [type(number) for number in pair] == [int, int]
-        and 0 <= pair[0] < layers
-        and 0 <= pair[1] < heads
-    )
+def _head(pair: object, layers: int, heads: int) -> tuple[int, int] | None:
+    """A layer and one of its heads; None if that is something else."""
+    if not (isinstance(pair, list) and [type(number) for number in pair] == [int, int]):
+        return None
+    layer, head = pair
+    return (layer, head) if 0 <= layer < layers and 0 <= head < heads else None

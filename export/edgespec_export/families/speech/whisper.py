@@ -218,7 +218,7 @@ class Whisper(Family):
         blocks = DECODER_BLOCKS * (last + 1) - 1  # without the last feed-forward
         for block in islice(self._decoder_blocks(), blocks):
             x = g.op.Add(x, block.added(g, x, context))  # nothing is fused
-        shape = [len(self.alignment_heads), "m", "source"]
+        shape: list[int | str] = [len(self.alignment_heads), "m", "source"]
         g.output(graph_io.ALIGNMENT, attention.shares(g), np.float32, shape)
 
     def _read(
