@@ -92,10 +92,7 @@ def checked_options(
     if language is not None and language not in (speech.languages or {"en": 0}):
         known = ", ".join(speech.languages or ["en"])
         raise UsageError(f"language is {shortened(language)}; this model knows {known}")
-    if prompt is not None and not isinstance(prompt, str):
-        raise UsageError(f"prompt is {shortened(prompt)}; give text")
-    if prompt and speech.previous is None:
-        raise UsageError("this model has no token for what was said before, so it takes no prompt")
+    _check_prompt(prompt, speech)
     if not isinstance(word_times, bool):
         raise UsageError(f"word_times is {shortened(word_times)}; give True or False")
     _check("no_speech", no_speech, 0, 1)
@@ -113,6 +110,13 @@ def checked_options(
         max_compression,
         word_times,
     )
+
+
+def _check_prompt(prompt: object, speech: SpeechFormat) -> None:
+    if prompt is not None and not isinstance(prompt, str):
+        raise UsageError(f"prompt is {shortened(prompt)}; give text")
+    if prompt and speech.previous is None:
+        raise UsageError("this model has no token for what was said before, so it takes no prompt")
 
 
 def _temperatures(given: float | Sequence[float]) -> tuple[float, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,10 @@ import onnxruntime as ort
 
 from edgespec.artifact import graph_io
 from edgespec.artifact.manifest import Exported
+from edgespec.device.device import Device
 from edgespec.errors import EdgespecError, UsageError
-from edgespec_runtimes.ort.ort_alignment import OrtAlignment
 from edgespec_runtimes.ort.ort_model import ModelOptions, OrtModel
+from edgespec_runtimes.ort.session import open_session
 
 __all__ = ["OrtSpeech"]
 
@@ -73,11 +74,11 @@ class OrtSpeech(OrtModel):
             return self._alignment_graph.shares(tokens, self._cross)
 
     @cached_property
-    def _alignment_graph(self) -> OrtAlignment:
+    def _alignment_graph(self) -> _AlignmentGraph:
         """Opened when times are first asked for."""
         self.check_alignment()
         graph = self._exported.variants[self._variant].graphs[graph_io.ALIGNMENT]
-        return OrtAlignment(self._folder / graph, self._device)
+        return _AlignmentGraph(self._folder / graph, self._device)
 
     def _read_sound(self) -> None:
         """Lets the encoder read the window, unless it has."""
@@ -88,3 +89,29 @@ class OrtSpeech(OrtModel):
         sound = ort.OrtValue.ortvalue_from_numpy(self._log_mel)
         with self._computing():
             self._cross = self._encoder.encode({graph_io.LOG_MEL: sound})
+
+
+class _AlignmentGraph:
+    """An alignment graph.
+
+    Args:
+        graph: the ONNX file.
+    """
+
+    def __init__(self, graph: Path, device: Device) -> None:
+        self._session = open_session(graph, device)
+        names = {value.name for value in self._session.get_inputs()}
+        self._cross_names = names - {graph_io.TOKENS}
+
+    def shares(
+        self, tokens: Sequence[int], cross: Mapping[str, ort.OrtValue]
+    ) -> npt.NDArray[np.float32]:
+        """What `graph_io.ALIGNMENT` says of a whole text, [heads, tokens, source].
+
+        Args:
+            cross: keys and values of the source, by the names of `graph_io.cross_names`.
+        """
+        inputs = {name: cross[name] for name in self._cross_names}
+        inputs[graph_io.TOKENS] = ort.OrtValue.ortvalue_from_numpy(np.array(tokens, np.int64))
+        (found,) = self._session.run_with_ort_values([graph_io.ALIGNMENT], inputs)
+        return cast("npt.NDArray[np.float32]", found.numpy())
