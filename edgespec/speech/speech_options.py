@@ -85,10 +85,7 @@ def checked_options(
     Raises:
         UsageError: an option is not one of those.
     """
-    if task not in TASKS:
-        raise UsageError(f"task is {shortened(task)}; give one of: {', '.join(TASKS)}")
-    if task == "translate" and speech.translate is None:
-        raise UsageError("this model knows English only and translates nothing")
+    _check_task(task, speech)
     if language is not None and language not in (speech.languages or {"en": 0}):
         known = ", ".join(speech.languages or ["en"])
         raise UsageError(f"language is {shortened(language)}; this model knows {known}")
@@ -110,6 +107,13 @@ def checked_options(
         max_compression,
         word_times,
     )
+
+
+def _check_task(task: object, speech: SpeechFormat) -> None:
+    if task not in TASKS:
+        raise UsageError(f"task is {shortened(task)}; give one of: {', '.join(TASKS)}")
+    if task == "translate" and speech.translate is None:
+        raise UsageError("this model knows English only and translates nothing")
 
 
 def _check_prompt(prompt: object, speech: SpeechFormat) -> None:
