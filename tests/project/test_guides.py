@@ -85,7 +85,9 @@ def shelf(pair_folder, chat_folder, tiny_folder, tiny_checkpoints, tmp_path_fact
     links |= {"HEAD": write_noisy(target, folder / "head", noise=0.1), "models": ROOT / "models"}
     for name, linked in links.items():
         (folder / name).symlink_to(linked)
-    shutil.copytree(write_whisper(folder / "w"), folder / "whisper-base")
+    shutil.copytree(
+        write_whisper(folder / "w", alignment_heads=[[1, 0], [2, 1]]), folder / "whisper-base"
+    )
     write_whisper(folder / "whisper-tiny", noise=0.03)
     write_adapter(target, folder / "ADAPTER", ["model.layers.0.mlp.down_proj"])
     texts = "The file is open.\n%%\nSave changes?\n"
