@@ -205,7 +205,9 @@ build/gpu/first-layers/edgespec.json: build/first-layers/2/config.json build/fir
 test-providers: build/providers/webgpu/ready build/gpu/tiny-t5/edgespec.json
 	rm -f build/gpu/tiny-*/row_invariance.json
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
-		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --samples 150
+		build/gpu/tiny-llama --capacity 96 --samples 60
+	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
+		build/gpu/tiny-t5 --capacity 96 --prompts 8
 
 # The same for the first layers of SmolLM2, for at least four minutes.
 test-providers-layers: build/providers/webgpu/ready build/gpu/first-layers/edgespec.json
@@ -285,7 +287,7 @@ test-npu-formats: build/npu/environment build/npu/en-de-formats/edgespec.json bu
 
 test-providers-whole: test-providers
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
-		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --mixed 20 --on target draft
+		build/gpu/tiny-llama build/gpu/tiny-t5 --capacity 96 --samples 150 --mixed 20
 
 lint: .venv/test runtimes/js/node_modules
 	$(BIN)/ruff check .

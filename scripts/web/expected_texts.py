@@ -2,7 +2,8 @@
 
     python scripts/web/expected_texts.py EN_DE SMOLLM2 SMOLLM2_FP32 OUTPUT
 
-50 prompts a pair. Without kernels: browsers have none.
+50 prompts of the translation pair. Of the chat pairs' 50 questions, as many as the browsers are
+asked: EDGESPEC_WEB_QUESTIONS, 5 by default. Without kernels: browsers have none.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ os.environ["EDGESPEC_KERNELS"] = "0"
 
 import edgespec
 
-PROMPTS = 50
+QUESTIONS_ASKED = int(os.environ.get("EDGESPEC_WEB_QUESTIONS", "5"))
 TRANSLATED_TOKENS = 24
 ANSWER_TOKENS = 12  # a browser computes some 6 a second
 SENTENCES = (
@@ -60,7 +61,7 @@ def questions() -> list[str]:
     files = (ASKED / name for name in ("held_out.txt", "requests.txt"))
     lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     asked = [line for line in lines if line.strip() and not line.startswith("#")]
-    return [*QUESTIONS, *asked][:PROMPTS]
+    return [*QUESTIONS, *asked][:QUESTIONS_ASKED]
 
 
 def texts(folder: Path, prompts: list[str], chat: bool) -> dict[str, object]:

@@ -46,7 +46,7 @@ def without_ray(folder: Path, source: Path, out: Path) -> dict[str, str]:
 # --- the same answers -----------------------------------------------------------------------------
 
 
-@deep  # by default, below, where one of them is killed
+@deep
 @pytest.mark.parametrize("order", [[], ["--any-order"]])
 def test_two_actors_give_the_texts_of_one_process_and_the_same_errors(tiny_folder, tmp_path, order):
     lines = [{"prompt": f"line {n}"} for n in range(100)]
@@ -160,6 +160,7 @@ def answers_in(out: Path) -> int:
     return max(0, partial.read_bytes().count(b"\n") - 1) if partial.exists() else 0
 
 
+@deep
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_an_actor_that_is_killed_loses_and_repeats_no_line(tiny_folder, tmp_path):
     """Texts, their order and the errors are those of one process."""

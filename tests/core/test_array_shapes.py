@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from depth import deep
+
 TESTS = Path(__file__).parents[1]
 DRAFTERS = ("alternating", "vocabulary_map", "token_intersection")
 CHECKED = [
@@ -26,6 +28,7 @@ CHECKED = [
 ]
 
 
+@deep
 def test_every_call_of_the_core_has_the_stated_shapes():
     drafters = [f"drafters/test_{name}.py" for name in DRAFTERS]
     files = ["core/test_distribution.py", "core/test_exact_distribution.py", *drafters]

@@ -50,6 +50,7 @@ def test_a_distilled_draft_agrees_more_and_makes_an_exact_pair(
         pytest.param({"block": 4}, "mixed", id="block"),
     ],
 )
+@deep
 def test_a_distilled_draft_that_reads_its_target_agrees_more_and_makes_an_exact_pair(
     shape, loss, llama_folder, prompts, tmp_path
 ):

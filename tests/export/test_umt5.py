@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy
-from depth import one_in
+from depth import deep, one_in
 from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
 from edgespec.pair.opening.runtime import open_model
@@ -134,6 +134,7 @@ def folder(tmp_path_factory):
     return folder / "pair"
 
 
+@deep
 def test_number_formats_stay_near_the_model_and_keep_rows_apart(folder):
     for name, variant in read_manifest(folder).target.variants.items():
         assert variant.row_invariance.is_row_invariant, name
@@ -141,6 +142,7 @@ def test_number_formats_stay_near_the_model_and_keep_rows_apart(folder):
         assert variant.distance is None or variant.distance.kl < limit, name
 
 
+@deep
 @one_in(2)
 @pytest.mark.parametrize("format_", [*FORMATS, "int8-cache-int8"])
 def test_a_text_with_a_draft_is_the_targets_own(folder, format_):
