@@ -3,7 +3,7 @@
     python scripts/web/expected_texts.py EN_DE SMOLLM2 SMOLLM2_FP32 OUTPUT
 
 50 prompts of the translation pair. Of the chat pairs' 50 questions, as many as the browsers are
-asked: EDGESPEC_WEB_QUESTIONS, 5 by default. Without kernels: browsers have none.
+asked: EDGESPEC_WEB_QUESTIONS, 3 by default. Without kernels: browsers have none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ os.environ["EDGESPEC_KERNELS"] = "0"
 
 import edgespec
 
-QUESTIONS_ASKED = int(os.environ.get("EDGESPEC_WEB_QUESTIONS", "5"))
+QUESTIONS_ASKED = int(os.environ.get("EDGESPEC_WEB_QUESTIONS", "3"))
 TRANSLATED_TOKENS = 24
 ANSWER_TOKENS = 12  # a browser computes some 6 a second
 SENTENCES = (

@@ -60,15 +60,18 @@ function shippedWith(pair: string): unknown {
 }
 
 const WEBGPU_TEXTS = DEEP ? 3 : 2;
+const TRANSLATIONS = DEEP ? 50 : 15; // Node.js has all of them
 
-const [enDe, chat] = skip ? [null, null] : [taskFor("en-de"), taskFor("smollm2", { count: QUESTIONS })];
+const [enDe, chat] = skip
+  ? [null, null]
+  : [taskFor("en-de", { count: TRANSLATIONS }), taskFor("smollm2", { count: QUESTIONS })];
 
 describe("Chromium", { skip: skipChromium }, () => {
   test("en-de: Python's texts, with and without draft; what it measures is what was shipped", async () => {
     const found = await inChromium(enDe!, { ships: false });
     checkSpeculation(found);
     assert.deepEqual(found.rowInvariance, shippedWith("en-de"));
-    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases);
+    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases.slice(0, TRANSLATIONS));
   });
 
   test("two threads, where the page is isolated, give the same texts", async () => {
@@ -121,7 +124,7 @@ describe("Firefox", { skip: skipFirefox }, () => {
     const found = await inFirefox(enDe!, { ships: false });
     checkSpeculation(found);
     assert.deepEqual(found.rowInvariance, shippedWith("en-de"));
-    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases);
+    assert.deepEqual(found.plain, EXPECTED!["en-de"]!.cases.slice(0, TRANSLATIONS));
   });
 });
 

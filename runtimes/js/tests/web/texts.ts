@@ -41,7 +41,7 @@ export const EXPECTED: Readonly<Record<string, Expected>> | null = existsSync(FI
   : null;
 
 /** Of each chat model's questions: all 50 take a browser minutes. */
-export const QUESTIONS = Number(process.env.EDGESPEC_WEB_QUESTIONS ?? 5);
+export const QUESTIONS = Number(process.env.EDGESPEC_WEB_QUESTIONS ?? 3);
 
 /** EDGESPEC_DEEP=1 also watches the memory of many texts. */
 export const DEEP = process.env.EDGESPEC_DEEP === "1";
