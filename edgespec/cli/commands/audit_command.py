@@ -80,7 +80,8 @@ def audit(
     with others, and from its middle on; and perhaps another server, or it without speculation.
 
     A greedy text is a fact about the model; where two of the same prompt differ, something else had
-    a say. The exit code is 1 then. A token is a piece of the stream.
+    a say. The exit code is 1 then. A token is a piece of the stream. "From its middle on" holds for
+    decoders: to an encoder-decoder a prompt with a piece of its answer is another prompt.
 
     \b
     Example:

@@ -150,7 +150,7 @@ def show(name: str, as_json_: bool) -> None:
                 ("chats", "yes" if pair.chats else "no"),
                 ("last used", _ago(pair.last_used)),
                 ("exact here", EXACT[pair.exact]),
-                ("tuned", "yes" if pair.tuned else "no; edgespec tune NAME"),
+                ("tuned", "yes" if pair.tuned else f"no; edgespec tune {pair.name}"),
                 ("made by", f"edgespec {pair.version}, format {pair.format_version}"),
             ]
         )
