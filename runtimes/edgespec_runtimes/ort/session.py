@@ -17,7 +17,7 @@ from edgespec_runtimes.ort.processor.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.processor.packed_weights import packed_weights
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
 from edgespec_runtimes.ort.providing.contexts import Context, open_with_context
-from edgespec_runtimes.ort.providing.placement import profile_prefix
+from edgespec_runtimes.ort.providing.placement import profiled as with_profile
 from edgespec_runtimes.ort.providing.qnn import is_qnn, qnn_settings
 
 __all__ = ["as_edgespec_errors", "call_errors", "open_session"]
@@ -70,10 +70,11 @@ def open_session(
             )
     failed = f"{failed} on {provider.name}"
     way_out = OTHER_PROVIDER if precision is None else SMALLER_CALLS
-    if profiled:
-        options.enable_profiling = True
-        options.profile_file_prefix = profile_prefix()
-    with as_edgespec_errors(failed, way_out=way_out), row_invariant_attention():
+    with (
+        as_edgespec_errors(failed, way_out=way_out),
+        with_profile(options) if profiled else nullcontext(),
+        row_invariant_attention(),
+    ):
         return _open_on_provider(graph, options, provider, precision)
 
 

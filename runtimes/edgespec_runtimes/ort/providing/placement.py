@@ -9,22 +9,36 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 import onnxruntime as ort
 
 from edgespec_runtimes.ort.providing.sample_call import sample_inputs
 
-__all__ = ["count_operators", "profile_prefix"]
+__all__ = ["count_operators", "profiled"]
 
 COPY = "Memcpy"  # the start of the names of operators that the runtime adds for copies
 
 
-def profile_prefix() -> str:
-    """The start of the path of a session's profile, in a folder for temporary files."""
-    return str(Path(tempfile.gettempdir()) / "edgespec-profile")
+@contextmanager
+def profiled(options: ort.SessionOptions) -> Iterator[None]:
+    """Inside this, a session is opened with a profile, in a folder for temporary files.
+
+    Where that fails no profile stays there; else `count_operators` removes it.
+    """
+    prefix = Path(tempfile.gettempdir()) / f"edgespec-profile-{uuid4().hex}"
+    options.enable_profiling = True
+    options.profile_file_prefix = str(prefix)
+    try:
+        yield
+    except BaseException:
+        for profile in prefix.parent.glob(f"{prefix.name}*"):
+            with suppress(OSError):
+                profile.unlink()
+        raise
 
 
 def count_operators(session: ort.InferenceSession, title: str) -> tuple[int, int]:
