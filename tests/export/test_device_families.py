@@ -6,23 +6,19 @@ The graphs run on the processor here.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from checkpoints import byte_tokenizer
 from depth import deep
-from edgespec.artifact.manifest import read_manifest
 from edgespec.errors import EdgespecError
-from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.hosts import gpu, npu
 from family_corpus import CASES, SIZES, write_model
+from scored_in_pieces import scored_in_pieces
 
-TEXT = [int(token) for token in np.random.default_rng(3).integers(5, 250, size=24)]
 TESTED = {case.model: case for case in CASES if not case.refused}
 CHECKS = {"gpu": gpu.check_family, "npu": npu.check_family}
 # By which words, and whose names in the corpus begin with these.
@@ -34,18 +30,6 @@ REFUSED = {
 
 def refusal(host: str, model: str) -> str | None:
     return next((words for start, words in REFUSED[host].items() if model.startswith(start)), None)
-
-
-def logits_of(folder: Path) -> npt.NDArray[np.float32]:
-    """Logits of a text in calls of seven rows, after rewinds."""
-    model = open_model(folder, read_manifest(folder).target, "fp32", min_rows=2)
-    rows = [model.prefill(TEXT[:4]), *TEXT[4:]]
-    calls = []
-    for first in range(0, len(rows), 7):
-        model.score([7] * 5)  # rejected
-        model.rewind(model.length - 5)
-        calls.append(model.score(rows[first : first + 7]).copy())
-    return np.concatenate(calls)
 
 
 @pytest.mark.parametrize("host", CHECKS)
@@ -81,5 +65,5 @@ def test_every_family_computes_the_same_or_is_refused_by_name(name, host, tmp_pa
         return
     export_pair(str(checkpoint), None, tmp_path / host, host=host, **fixed, **options)
     export_pair(str(checkpoint), None, tmp_path / "usual", **options)
-    usual, found = logits_of(tmp_path / "usual"), logits_of(tmp_path / host)
+    usual, found = scored_in_pieces(tmp_path / "usual"), scored_in_pieces(tmp_path / host)
     assert np.abs(found - usual).max() < 1e-4 * np.abs(usual).max()

@@ -19,9 +19,9 @@ from edgespec.errors import UsageError
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.passes.device_operators import OPSET
+from scored_in_pieces import scored_in_pieces
 
 PROMPT = [5, 9, 30, 31, 32, 9, 30, 31]
-TEXT = [int(token) for token in np.random.default_rng(3).integers(5, 250, size=24)]
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +49,6 @@ def exported(tiny_checkpoints, t5, tmp_path_factory):
     return exported
 
 
-def logits_of(folder, variant="fp32", **options):
-    """Logits of a text in calls of seven rows, after rewinds."""
-    exported = read_manifest(folder).target
-    model = open_model(folder, exported, variant, min_rows=2, **options)
-    rows = [model.prefill(TEXT[:4]), *TEXT[4:]]
-    calls = []
-    for first in range(0, len(rows), 7):
-        model.score([7] * 5)  # rejected
-        model.rewind(model.length - 5)
-        calls.append(model.score(rows[first : first + 7]).copy())
-    return np.concatenate(calls)
-
-
 @pytest.mark.parametrize("kind", ["llama", "t5"])
 def test_a_graph_has_standard_operators_of_an_older_opset_and_is_told_positions(exported, kind):
     folder = exported(kind)
@@ -82,8 +69,8 @@ def test_a_graph_has_standard_operators_of_an_older_opset_and_is_told_positions(
 @pytest.mark.parametrize(("target_format", "close"), [("fp32", 1e-5), ("fp16", 5e-3)])
 @pytest.mark.parametrize("kind", ["llama", "t5"])
 def test_it_computes_what_the_usual_export_computes(exported, kind, target_format, close):
-    usual = logits_of(exported(kind, host=None))
-    found = logits_of(exported(kind, target_format=target_format), target_format)
+    usual = scored_in_pieces(exported(kind, host=None))
+    found = scored_in_pieces(exported(kind, target_format=target_format), target_format)
     assert np.abs(found - usual).max() < close * np.abs(usual).max()
     assert np.ptp(usual) > 0
 

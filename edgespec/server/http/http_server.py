@@ -104,8 +104,9 @@ class _Server(uvicorn.Server):
             ending.cancel()
 
     async def _end_requests(self) -> None:
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._state.stopping.wait(), self._grace)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._grace):
+                await self._state.stopping.wait()
         self._state.stopping.set()
         await asyncio.sleep(FAREWELL / 2)
         for connection in self.server_state.connections:  # its client does not take its answer

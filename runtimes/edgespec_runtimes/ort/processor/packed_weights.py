@@ -10,9 +10,6 @@ the digest of these is in its name.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -20,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edgespec.artifact.atomic_file import whole_file
+from edgespec.artifact.kept.graph_digest import graph_digest, weight_files
 from edgespec.device.kernels import Kernels
 
 __all__ = ["FOLDER", "SWITCH", "packed_weights"]
@@ -29,21 +27,19 @@ SWITCH = "EDGESPEC_PACKED"  # "0" neither writes nor reads such files
 LEAST_BYTES = 16_000_000  # of weights: packing less takes a few hundredths of a second
 ROOM = 4  # times the weights' bytes must be free on the disk: a cache should not fill it
 
-logger = logging.getLogger("edgespec")
-
 
 @contextmanager
 def packed_weights(graph: Path, kernels: Kernels) -> Iterator[None]:
     """The session that is made inside the block takes its packed weights from the kept file, or
     leaves them there where the folder can be written."""
-    weights = sorted(graph.parent.glob("weights*.data"))
-    size = sum(path.stat().st_size for path in weights)
+    weights = weight_files(graph)
+    size = sum(file.bytes for file in weights)
     if size < LEAST_BYTES or os.environ.get(SWITCH) == "0":
         yield
         return
     from edgespec_kernels import begin_packed, end_packed
 
-    digest = _digest(graph, weights, kernels)
+    digest = graph_digest(graph, weights, kernels.name, kernels.target)
     kept = graph.parent / FOLDER / f"{graph.stem}-{digest[:16]}.bin"
     mapped = begin_packed(kept, digest)
     written = False
@@ -62,16 +58,6 @@ def packed_weights(graph: Path, kernels: Kernels) -> Iterator[None]:
     finally:
         if not written:
             end_packed(None)
-
-
-def _digest(graph: Path, weights: list[Path], kernels: Kernels) -> str:
-    recipe = [
-        hashlib.sha256(graph.read_bytes()).hexdigest(),
-        [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in weights],
-        kernels.name,
-        kernels.target,
-    ]
-    return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
 
 
 def _remove_others(kept: Path) -> None:

@@ -9,7 +9,6 @@ A provider loads a damaged one without a word: each is compared with its own dig
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import Any
 import onnxruntime as ort
 
 from edgespec.artifact.atomic_file import whole_file
+from edgespec.artifact.kept.graph_digest import graph_digest, weight_files
 from edgespec.errors import one_line
 from edgespec_runtimes.ort.providers import Provider
 
@@ -43,17 +43,13 @@ class Context:
     """
 
     def __init__(self, graph: Path, provider: Provider, settings: Mapping[str, str]) -> None:
-        weights = [(path.name, path.stat()) for path in sorted(graph.parent.glob("weights*.data"))]
+        weights = weight_files(graph)
         info = provider.info
-        recipe = [
-            hashlib.sha256(graph.read_bytes()).hexdigest(),
-            [(name, of.st_size, of.st_mtime_ns) for name, of in weights],
-            [ort.__version__, info.title, info.version, info.hardware],
-            sorted(item for item in settings.items() if item[0] not in PLACES),
-        ]
-        digest = hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
+        runs_on = [ort.__version__, info.title, info.version, info.hardware]
+        does = sorted(item for item in settings.items() if item[0] not in PLACES)
+        digest = graph_digest(graph, weights, runs_on, does)[:16]
         self.file = graph.parent / FOLDER / f"{graph.stem}-{digest}.onnx"
-        self.fits = sum(of.st_size for _, of in weights) <= MOST_BYTES
+        self.fits = sum(file.bytes for file in weights) <= MOST_BYTES
         self._digest_file = self.file.with_suffix(".sha256")
 
     def is_whole(self) -> bool:
