@@ -20,6 +20,7 @@ from depth import one_in
 from edgespec.artifact.chat_format import user_message
 from edgespec.server.app import application
 from edgespec.server.http.event_stream import timed
+from edgespec.server.http.http_server import _TimedConnection
 from edgespec.server.limits import Limits, usual_max_body
 from edgespec.server.served_model import QueueFullError, ServedModels
 from serving import CHAT, DRAFTED, JSON_TYPE, Served, chat, connected, sent
@@ -292,6 +293,25 @@ def test_a_body_that_does_not_arrive_is_given_up(pair):
         status, message = status_of(connection)
     assert status == 408
     assert message.startswith("the body did not arrive within 0.2 s")
+
+
+def test_an_answer_is_sent_at_once_and_waits_for_no_acknowledgement(pair, monkeypatch):
+    """A mutant: with Nagle's algorithm the body follows 40 ms after its header."""
+    without_delay = []
+
+    def made(self, transport):
+        connection_made(self, transport)
+        accepted = transport.get_extra_info("socket")
+        without_delay.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    connection_made = _TimedConnection.connection_made
+    monkeypatch.setattr(_TimedConnection, "connection_made", made)
+    with Served(pair) as port:
+        connection = sent(port)
+        assert connection.getresponse().status == 200
+        connection.close()
+    assert without_delay
+    assert all(without_delay)
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET /hea"], ids=["none", "half"])
