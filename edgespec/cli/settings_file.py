@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,10 @@ def is_from_file(name: str) -> bool:
 def _tables(path: Path, group: click.Group, context: click.Context) -> Mapping[str, Any]:
     """The tables of the file; none where there is no file."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        import tomllib  # takes a few milliseconds, and most have no such file
+
+        tables = tomllib.loads(text)
     except FileNotFoundError:
         return {}
     except OSError as error:

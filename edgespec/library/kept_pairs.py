@@ -11,6 +11,7 @@ from pathlib import Path
 
 from edgespec.artifact.kept.used_mark import pairs_home, read_mark
 from edgespec.errors import EdgespecError, shortened
+from edgespec.library.tested_before import tested_before
 from edgespec.version import VERSION
 
 __all__ = [
@@ -98,6 +99,8 @@ def read_kept(folder: Path) -> KeptPair:
         data = json.loads(file.read_text(encoding="utf-8"))
         target, draft = data["target"], data["draft"]
         mark = read_mark(folder)
+        last_used = mark.seconds if mark else file.stat().st_mtime
+        exact = mark.exact if mark and mark.is_current else tested_before(folder, last_used)
         return KeptPair(
             folder.name,
             str(folder),
@@ -106,8 +109,8 @@ def read_kept(folder: Path) -> KeptPair:
             list(target["variants"]),
             list(draft["variants"]) if draft else [],
             bytes_of(folder),
-            mark.seconds if mark else file.stat().st_mtime,
-            mark.exact if mark else None,
+            last_used,
+            exact,
             (folder / PROFILE).is_file(),
             str(data.get("created_by", "")).rpartition(" ")[2],
             int(data["version"]),

@@ -20,6 +20,7 @@ from edgespec.artifact.manifest import FORMAT_VERSION, MANIFEST, manifest_digest
 from edgespec.cli.models import list_command
 from edgespec.errors import EdgespecError
 from edgespec.library.kept_pairs import bytes_of, find_kept, kept_pairs, older_line, size
+from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE
 from edgespec_export.catalogue import proposed_draft
 from edgespec_export.checkpoint.sources import ALIASES
 from edgespec_export.known.available import available_models
@@ -59,10 +60,10 @@ def test_a_kept_pair_is_listed_with_what_is_known_of_it(tiny_folder, home):
     assert pair["formats"] == ["fp32"]
     assert pair["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     assert (pair["version"], pair["format_version"]) == (edgespec.__version__, FORMAT_VERSION)
-    assert (pair["exact"], pair["tuned"], pair["is_older"]) == (None, False, False)
+    assert (pair["exact"], pair["tuned"], pair["is_older"]) == (True, False, False)
     header, row = run("list").stdout.splitlines()
     assert header.split()[:3] == ["NAME", "FORMATS", "SIZE"]
-    for word in (NEW, "fp32", size(pair["bytes"]), "not tested", edgespec.__version__):
+    for word in (NEW, "fp32", size(pair["bytes"]), "yes", edgespec.__version__):
         assert word in row
 
 
@@ -79,9 +80,46 @@ def test_loading_marks_it_as_used_and_exact_here(tiny_folder, home, monkeypatch)
     assert listed()[0]["exact"] is None
 
 
-def test_a_folder_elsewhere_is_not_marked(own_pair):
-    edgespec.load(own_pair, threads=1)
-    assert not (own_pair / used_mark.MARK).exists()
+def test_a_folder_elsewhere_is_not_marked_and_what_was_tested_there_counts(
+    tiny_folder, home, tmp_path, monkeypatch
+):
+    folder = keep(unmeasured(tiny_folder, tmp_path), tmp_path / "elsewhere" / "pairs" / NEW)
+    assert json.loads(run("show", str(folder), "--json").stdout)["exact"] is None
+    edgespec.load(folder, threads=1)
+    assert not (folder / used_mark.MARK).exists()
+    assert json.loads(run("show", str(folder), "--json").stdout)["exact"] is True
+    monkeypatch.setenv("EDGESPEC_HOME", str(tmp_path / "elsewhere"))
+    assert listed()[0]["exact"] is True
+    assert (folder / used_mark.MARK).exists()
+
+
+def test_an_export_that_nobody_used_is_tested_if_it_was_measured_here(tiny_folder, home, tmp_path):
+    keep(tiny_folder, home / NEW)
+    keep(unmeasured(tiny_folder, tmp_path), home / OLD)
+    assert {pair["name"]: pair["exact"] for pair in listed()} == {NEW: True, OLD: None}
+
+
+def test_a_mark_of_other_software_is_written_anew(tiny_folder, home):
+    folder = keep(tiny_folder, home / NEW)
+    mark = folder / used_mark.MARK
+    mark.write_text('{"exact": false, "machine": ["onnxruntime 1.0"]}')
+    os.utime(mark, (7, 7))
+    assert (listed()[0]["exact"], listed()[0]["last_used"]) == (True, 7)
+
+
+def unmeasured(folder: Path, place: Path) -> Path:
+    """A copy whose export was measured on another machine."""
+    target = json.loads((folder / MANIFEST).read_text())["target"]
+    for variant in target["variants"].values():
+        variant["row_invariance"]["machine"] = "another"
+    copy = keep(folder, place / "exported", target=target)
+    (copy / INVARIANCE_FILE).unlink(missing_ok=True)
+    return copy
+
+
+def test_what_show_says_of_a_folder_elsewhere_can_be_pasted(tiny_folder, tmp_path):
+    folder = keep(tiny_folder, tmp_path / "my pairs")
+    assert f"edgespec tune '{folder}'" in run("show", str(folder)).stdout
 
 
 def test_what_is_no_export_is_passed_over_and_an_old_format_is_not(tiny_folder, home):
@@ -124,12 +162,16 @@ def test_tables_fit_a_narrow_terminal_and_files_have_all_of_them(tiny_folder, ho
     assert max(map(len, lines)) <= 66
 
 
-def test_listing_imports_nothing_that_takes_long(home):
+def test_listing_imports_nothing_that_takes_long(tiny_folder, tmp_path, home):
+    keep(tiny_folder, home / NEW)
+    keep(unmeasured(tiny_folder, tmp_path), home / OLD)
+    kept_pairs()  # marks them
     code = "from edgespec.cli.main import main; import sys\n"
     code += "try: main(['list'])\nexcept SystemExit: print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = {name.partition(".")[0] for name in done.stdout.split()}
-    assert not modules & {"numpy", "onnxruntime", "tokenizers", "rich", "prompt_toolkit"}
+    slow = {"numpy", "onnxruntime", "tokenizers", "rich", "prompt_toolkit", "email"}
+    assert modules & slow == set()
     others = [name for name in done.stdout.split() if name.startswith("edgespec.cli.commands.")]
     assert others == []
 
@@ -139,7 +181,7 @@ def test_show_finds_a_model_by_any_of_its_names(tiny_folder, home, name):
     folder = keep(tiny_folder, home / NEW)
     model = json.loads((folder / MANIFEST).read_text())["target"]["source"]
     shown = run("show", name.format(model=model)).stdout
-    for word in (NEW, str(folder), "fp32", "not tested", f"format {FORMAT_VERSION}"):
+    for word in (NEW, str(folder), "fp32", "exact here  yes", f"format {FORMAT_VERSION}"):
         assert word in shown
     parts = json.loads(run("show", NEW, "--json").stdout)["parts"]
     assert sum(parts.values()) == bytes_of(folder)

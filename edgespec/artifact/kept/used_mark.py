@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from edgespec.artifact.atomic_file import whole_file
@@ -15,7 +18,8 @@ from edgespec.device.home import home
 __all__ = ["UsedMark", "mark_used", "pairs_home", "read_mark"]
 
 MARK = "used.json"
-PACKAGES = ("onnxruntime", "edgespec-kernels")  # what decides the bits of a model
+# What decides the bits of a model: "onnxruntime-1.25.0.dist-info" among the installed packages.
+PACKAGES = re.compile(r"(onnxruntime\w*|edgespec_kernels)-[^-]+(?=\.(dist|egg)-info$)")
 SWITCHES = ("EDGESPEC_KERNELS",)
 PROCESSOR = ("model name", "CPU part")  # in /proc/cpuinfo, on x86 and on ARM
 
@@ -34,25 +38,31 @@ class UsedMark:
         seconds: when, since 1970.
         exact: its default target is row-invariant on this machine as it is now; None where that
             was not tested, or the machine has changed since.
+        is_current: it was written on this machine as it is now.
     """
 
     seconds: float
     exact: bool | None
+    is_current: bool = True
 
 
-def mark_used(folder: Path, exact: bool | None) -> None:
-    """Marks a folder among those that are kept as used now; others stay as they are.
+def mark_used(folder: Path, exact: bool | None, seconds: float | None = None) -> None:
+    """Marks a folder among those that are kept as used; others stay as they are.
 
     Args:
         exact: as in `UsedMark`; None leaves what is known.
+        seconds: when, since 1970; None is now.
     """
     if folder.resolve().parent != pairs_home().resolve():
         return
     known = read_mark(folder)
     if exact is None and known is not None:
         exact = known.exact
-    with suppress(OSError), whole_file(folder / MARK) as aside:  # a cache may be read only
-        aside.write_text(json.dumps({"exact": exact, "machine": _machine()}), encoding="utf-8")
+    with suppress(OSError):  # a cache may be read only
+        with whole_file(folder / MARK) as aside:
+            aside.write_text(json.dumps({"exact": exact, "machine": _machine()}), encoding="utf-8")
+        if seconds is not None:
+            os.utime(folder / MARK, (seconds, seconds))
 
 
 def read_mark(folder: Path) -> UsedMark | None:
@@ -61,27 +71,34 @@ def read_mark(folder: Path) -> UsedMark | None:
     try:
         seconds = file.stat().st_mtime
         data = json.loads(file.read_text(encoding="utf-8"))
-        exact = data["exact"] if data["machine"] == _machine() else None
+        is_current = data["machine"] == _machine()
+        exact = data["exact"] if is_current else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return UsedMark(seconds, exact if isinstance(exact, bool) else None)
+    return UsedMark(seconds, exact if isinstance(exact, bool) else None, is_current)
 
 
 def _machine() -> list[str]:
     """What a test of exactness holds for, without loading a runtime: its own record of the machine
     (`edgespec_runtimes.machine`) takes a second."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions = []
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            versions.append(f"no {package}")
     switches = [f"{name}={os.environ.get(name, '')}" for name in SWITCHES]
-    return [*versions, *switches, platform.machine(), f"{os.cpu_count()} cores", _processor()]
+    return [*_installed(), *switches, platform.machine(), f"{os.cpu_count()} cores", _processor()]
 
 
+@cache
+def _installed() -> list[str]:
+    """`PACKAGES` with their versions. `importlib.metadata` would say the same, and takes as long as
+    all else that `edgespec list` imports."""
+    found = set()
+    for place in sys.path:
+        with suppress(OSError):
+            found |= {
+                match[0] for name in os.listdir(place or ".") if (match := PACKAGES.match(name))
+            }
+    return sorted(found)
+
+
+@cache
 def _processor() -> str:
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -150,12 +151,18 @@ def show(name: str, as_json_: bool) -> None:
                 ("chats", "yes" if pair.chats else "no"),
                 ("last used", _ago(pair.last_used)),
                 ("exact here", EXACT[pair.exact]),
-                ("tuned", "yes" if pair.tuned else f"no; edgespec tune {pair.name}"),
+                ("tuned", "yes" if pair.tuned else f"no; edgespec tune {_to_name(pair)}"),
                 ("made by", f"edgespec {pair.version}, format {pair.format_version}"),
             ]
         )
     )
     _say_older([pair])
+
+
+def _to_name(pair: KeptPair) -> str:
+    """What other commands find it by: a folder elsewhere has no name."""
+    is_kept = Path(pair.path).resolve().parent == pairs_home().resolve()
+    return pair.name if is_kept else quote(pair.path)
 
 
 def _draft(pair: KeptPair) -> str:
