@@ -12,6 +12,7 @@ __all__ = [
     "UsageError",
     "check_names",
     "in_checkout",
+    "looks_like_a_path",
     "nearest",
     "needs_extra",
     "one_line",
@@ -69,6 +70,17 @@ def check_names(what: str, given: Iterable[str], names: Iterable[str]) -> None:
     for name in given:
         if name not in known:
             raise TypeError(f"{what} has no option {name!r}{nearest(name, sorted(known))}")
+
+
+def looks_like_a_path(name: str) -> bool:
+    """Whether a name can mean neither a model's short name nor owner/model on a hub."""
+    whole = name.partition("@")[0]  # a revision may have any number of slashes
+    return (
+        whole.startswith((".", "~", "/"))
+        or "\\" in whole
+        or whole.strip("/").count("/") > 1
+        or (whole.endswith("/"))
+    )
 
 
 def one_line(error: BaseException, limit: int = 160) -> str:

@@ -293,9 +293,10 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     if not path.is_file():
+        lacks = f" has no {MANIFEST}" if folder.is_dir() else ": there is no such folder"
         raise EdgespecError(
-            f"{folder} has no {MANIFEST}, so it is not an exported pair; "
-            "make one with: edgespec export TARGET DRAFT -o DIR"
+            f"{folder}{lacks}, so it is not an exported pair; make one with: "
+            "edgespec export TARGET DRAFT -o DIR"
         )
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

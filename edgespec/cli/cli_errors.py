@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,10 +13,11 @@ import click
 
 from edgespec.errors import EdgespecError, UsageError, shortened
 
-__all__ = ["check_decodable", "cli_errors"]
+__all__ = ["check_decodable", "cli_errors", "in_plain_words"]
 
 # What a write says; Windows has no quota of that name.
 UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", -1)}
+NUMBERS = {"integer": "a whole number", "float": "a number"}
 LONGEST_MESSAGE = 400  # characters; click and the operating system repeat a value in full
 
 
@@ -25,7 +27,8 @@ def cli_errors() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        error.message = _without_middle(error.message)  # type: ignore[misc]  # final to type checkers
+        said = in_plain_words(error.message)
+        error.message = _without_middle(said)  # type: ignore[misc]  # final to type checkers
         raise
     except EdgespecError as error:
         click.secho(f"edgespec: {_without_middle(str(error))}", err=True, fg="red")
@@ -38,6 +41,13 @@ def cli_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("\nedgespec: interrupted", err=True)
         sys.exit(130)
+
+
+def in_plain_words(message: str) -> str:
+    """What click says of an option, without words of programmers."""
+    for kind, word in NUMBERS.items():
+        message = re.sub(rf"is not a valid {kind}( range)?\b", f"is not {word}", message)
+    return message
 
 
 def check_decodable(arguments: Sequence[str]) -> None:

@@ -244,10 +244,12 @@ def _blocks(blocks: FusedBlocks | None) -> str:
 def _row_invariance(measured: RowInvariance) -> str:
     if not measured.is_row_invariant:
         return f"NOT row-invariant ({measured.measured_on}): speculation is refused"
+    differs = measured.one_row_difference
+    alone = f"differs by {differs:.1e}" if differs else "does not differ"
     return (
         f"row-invariant, bitwise, for calls of {measured.min_rows} to {measured.max_rows} "
         f"positions{', candidates too' if measured.candidates else ''}; one position alone "
-        f"differs by {measured.one_row_difference:.1e} ({measured.measured_on})"
+        f"{alone} ({measured.measured_on})"
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgespec.artifact.kept.used_mark import pairs_home, read_mark
-from edgespec.errors import EdgespecError, shortened
+from edgespec.errors import EdgespecError, looks_like_a_path, shortened
 from edgespec.library.tested_before import tested_before
 from edgespec.version import VERSION
 
@@ -137,7 +137,8 @@ def find_kept(name: str) -> KeptPair:
     if near:
         names = ", ".join(pair.name for pair in near[:5])
         raise EdgespecError(f"{shortened(name)} means {len(near)} exports; give one: {names}")
-    raise EdgespecError(f"no export is called {shortened(name)}; edgespec list names them")
+    also = f"there is no folder {shortened(name)}, and " if looks_like_a_path(name) else ""
+    raise EdgespecError(f"{also}no export is called {shortened(name)}; edgespec list names them")
 
 
 def _names(source: str) -> set[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from edgespec.artifact.hosts import NPU
 from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.artifact.manifest import MANIFEST
+from edgespec.errors import looks_like_a_path
 from edgespec.library.exporting import ExportRequest, export_request, run_export
 from edgespec.library.kept_pairs import bytes_of, older_line, size
 from edgespec.version import VERSION
@@ -38,12 +39,13 @@ def pair_folder(name: str, target_format: str | None = None) -> Path:
     kept = pairs_home() / name.replace("/", "--")  # owner/name was pulled from a hub
     if name and not path.is_absolute() and not path.exists() and (kept / MANIFEST).is_file():
         return kept
-    if _is_plain_path(path):
+    if _is_plain_path(name):
         return path  # `read_manifest` says what is missing
     request = export_request(name, target_formats=(target_format,) if target_format else None)
     folder = cached_folder(request)
     if not (folder / MANIFEST).is_file():
-        logger.info("%s: used for the first time, exporting to %s", name, folder)
+        from_hub = "no folder here, so the hub's model; " if name == _hub_id(request) else ""
+        logger.info("%s: %sused for the first time, exporting to %s", name, from_hub, folder)
         logger.info(describe_draft(request))
         run_export(request, folder)
         logger.info("%s: ready, %s", folder, size(bytes_of(folder)))
@@ -52,13 +54,15 @@ def pair_folder(name: str, target_format: str | None = None) -> Path:
     return folder
 
 
-def _is_plain_path(path: Path) -> bool:
-    """Whether a name can only mean a folder of an exported pair, which is not one."""
+def _is_plain_path(name: str) -> bool:
+    """Whether a name can only mean a folder of an exported pair, which is not one: it is no name of
+    a model, and no checkpoint."""
+    path = Path(name)
     if path.is_dir():
-        return not (path / "config.json").is_file()
+        return not ((path / "config.json").is_file() or any(path.glob("*.gguf")))
     if path.suffix == ".gguf":
         return False
-    return path.is_absolute() or (len(path.parts) > 1 and path.parent.is_dir())
+    return looks_like_a_path(name) or (len(path.parts) > 1 and path.parent.is_dir())
 
 
 def cached_folder(request: ExportRequest) -> Path:
@@ -104,6 +108,14 @@ def _identity(name: str) -> object:
 
     found = look_up(name)
     return stamps(found.path) if found.path else [found.repository, found.revision]
+
+
+def _hub_id(request: ExportRequest) -> str:
+    """Of the target, as it was given; empty for a checkpoint on this machine."""
+    from edgespec_export.checkpoint.sources import look_up
+
+    found = look_up(request.target)
+    return "@".join(filter(None, (found.repository, found.revision)))
 
 
 def _short(name: str) -> str:

@@ -117,6 +117,11 @@ def unmeasured(folder: Path, place: Path) -> Path:
     return copy
 
 
+@pytest.mark.parametrize("command", ["prune --unused 9x", "prune --unused days"])
+def test_days_that_are_no_number_are_refused_as_such(command):
+    assert "is not a number." in run(*command.split(), code=2).stderr
+
+
 def test_what_show_says_of_a_folder_elsewhere_can_be_pasted(tiny_folder, tmp_path):
     folder = keep(tiny_folder, tmp_path / "my pairs")
     assert f"edgespec tune '{folder}'" in run("show", str(folder)).stdout

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from huggingface_hub.errors import OfflineModeIsEnabled
 
 from command import run
 from depth import one_in
@@ -92,6 +93,41 @@ def test_a_checkpoint_is_exported_on_first_use_and_reused(own_checkpoints, expor
     assert second.stdout == first.stdout
     assert second.stderr == ""
     assert exports == [(str(target), None)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["./pairs/x", "../x", "~/pairs/x", "/nosuch/x", "a/b/c", "build/", "./x", "C:\\pairs\\x"],
+)
+@pytest.mark.parametrize("command", ["generate", "inspect"])
+def test_a_path_that_is_not_there_is_no_model_of_a_hub(home, monkeypatch, tmp_path, command, name):
+    monkeypatch.chdir(tmp_path)
+    said = run(command, name, *(["abc"] if command == "generate" else []), code=1).stderr
+    assert "there is no such folder, so it is not an exported pair" in said
+    assert "hub" not in said
+    assert not home.exists()
+
+
+def test_a_name_of_a_hub_that_may_be_a_folder_says_both(home, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
+    said = run("generate", "build/x", "abc", code=1).stderr.splitlines()
+    assert said[0].startswith("build/x: no folder here, so the hub's model; used for the first")
+    assert "build/x: no such folder here, no copy in the cache, and the hub" in said[-1]
+    (tmp_path / "build").mkdir()
+    said = run("generate", "build/x", "abc", code=1).stderr
+    assert said.startswith("edgespec: build/x: there is no such folder")
+
+
+def offline(*_: object, **__: object) -> None:
+    raise OfflineModeIsEnabled("offline")
+
+
+def test_a_folder_with_a_gguf_file_is_a_checkpoint(tmp_path):
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    said = run("generate", tmp_path, "abc", code=1).stderr
+    assert f"{tmp_path}: used for the first time" in said
+    assert "is not an exported pair" not in said
 
 
 @one_in(3)

@@ -214,7 +214,7 @@ def test_an_option_of_the_command_is_set_as_there(settings):
     assert settings.set("logit-bias", "7=-2") == 'logit_bias: {"7": -2.0}'
     assert settings.set("gamma", "3") == "gamma: 3"
     assert settings.conversation.options["logit_bias"] == {7: -2.0}
-    assert settings.set("gamma", "default") == "gamma: None"
+    assert settings.set("gamma", "default") == "gamma: as by default"
     assert settings.set("thinking", "on") == "thinking: on"
     assert settings.shown.thinking
 
@@ -225,7 +225,7 @@ def test_an_option_of_the_command_is_set_as_there(settings):
         ("temperatur", "1", "no setting 'temperatur'; the nearest is temperature"),
         ("qqq", "1", "no setting 'qqq'; /set lists them"),
         ("temperature", "-1", "temperature is -1"),
-        ("temperature", "warm", "temperature: 'warm' is not a valid float"),
+        ("temperature", "warm", "temperature: 'warm' is not a number"),
         ("draft", "nosuch", "draft: 'nosuch' is not one of"),
         ("markdown", "maybe", "markdown is 'maybe'; give on or off"),
         ("greedy", "on", "no setting 'greedy'"),

@@ -41,16 +41,23 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
 
 
 @click.command(short_help="Remove exports of other versions, and what unfinished ones left.")
-@click.option("--unused", type=click.IntRange(min=0), metavar="DAYS", help="Not used for so long.")
+@click.option(
+    "--unused",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Also remove what no command or program has used for so many days; 0: all exports.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @YES
 @JSON
-def prune(unused: int | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+def prune(unused: float | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove what is of no use any more: exports by other versions of edgespec, which are made
-    again when their model is used by its name, and what exports that were cut off left behind.
+    again when their model is used by its name, and what exports that were cut off left behind. It
+    says what it will remove, and asks first.
 
     \b
-    Example:
+    Examples:
+      edgespec prune
       edgespec prune --unused 30 --dry-run
     """
     found = {Path(pair.path): f"of {pair.version}" for pair in kept_pairs() if pair.is_older}

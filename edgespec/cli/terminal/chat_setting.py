@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 
 import click
 
+from edgespec.cli.cli_errors import in_plain_words
 from edgespec.cli.terminal.answer_view import Shown
 from edgespec.cli.terminal.conversation import Conversation
 from edgespec.errors import UsageError, shortened
@@ -85,7 +86,7 @@ class ChatSettings:
         if key == "temperature":
             given["greedy"] = False
         self.conversation.change(given)
-        return f"{key}: {self._value(key)}"
+        return f"{key}: {self._value(key) or 'as by default'}"
 
     def lines(self) -> list[str]:
         """Each setting that is not the default, and the names of the others."""
@@ -128,4 +129,4 @@ def _converted(option: click.Option, name: str, value: str) -> object:
     try:
         return option.process_value(click.Context(click.Command(name)), given)
     except click.UsageError as error:
-        raise UsageError(f"{name}: {error.message}") from None
+        raise UsageError(f"{name}: {in_plain_words(error.message)}") from None

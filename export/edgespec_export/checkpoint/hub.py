@@ -82,12 +82,13 @@ def _snapshot(hub: Any, repository: str, revision: str | None, patterns: list[st
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise EdgespecError(
-            f"{repository}: no such model on the hub (or a private one: `hf auth login`)"
+            f"{repository}: no such folder here, and no such model on the hub (or a private one: "
+            "`hf auth login`)"
         ) from error
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         raise EdgespecError(
-            f"{repository}: the hub cannot be reached and there is no copy in the cache: go online "
-            "without HF_HUB_OFFLINE, or give a local folder"
+            f"{repository}: no such folder here, no copy in the cache, and the hub cannot be "
+            "reached: go online without HF_HUB_OFFLINE, or give a folder that exists"
         ) from error
     except Exception as error:  # what the connection raises depends on the hub's version
         reason = one_line(error)

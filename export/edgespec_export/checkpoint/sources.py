@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgespec.errors import EdgespecError, shortened
+from edgespec.errors import EdgespecError, looks_like_a_path, shortened
 from edgespec_export.checkpoint.gguf.gguf_names import is_gguf, part_of
 from edgespec_export.checkpoint.hub import download
 
@@ -108,7 +108,7 @@ def look_up(name: str) -> Reference:
     if path.is_dir():
         return Reference(_gguf_in(path) or path, "", None, name)
     match = _HUB_ID.fullmatch(name)
-    if match is None or path.suffix.lower() == ".gguf" or name.startswith((".", "~", "/")):
+    if match is None or path.suffix.lower() == ".gguf" or looks_like_a_path(name):
         raise _unknown(name)
     return Reference(None, match["repository"], match["revision"], name)
 
@@ -155,6 +155,8 @@ def _gguf_in(folder: Path) -> Path | None:
 
 
 def _unknown(name: str) -> EdgespecError:
+    if looks_like_a_path(name):
+        return EdgespecError(f"{shortened(name, limit=200)}: no such folder or .gguf file")
     close = difflib.get_close_matches(name.lower(), ALIASES, n=3)
     hint = f"close: {', '.join(close)}" if close else "such as google/flan-t5-small"
     return EdgespecError(

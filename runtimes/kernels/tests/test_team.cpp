@@ -60,7 +60,7 @@ constexpr int64_t kHour = 3'600'000'000'000;  // ns, longer than a test waits fo
 void a_displaced_team_is_one_thread() {
   Pool pool(4);
   Displaced displaced;
-  displaced.helped(Displaced::now() + kHour, 4, int64_t{1} << 40);
+  displaced.helped(Displaced::now() + kHour, 4, int64_t{1} << 40, 2);
   const std::thread::id caller = std::this_thread::get_id();
   int64_t pieces = 0;
   const auto program = [&](const Threads& team) {
@@ -72,7 +72,7 @@ void a_displaced_team_is_one_thread() {
 
 // Runs last, as the threads of this process are then displaced for an hour.
 void a_kernel_without_a_team_is_one_thread_too() {
-  displaced_threads.helped(Displaced::now() + kHour, 4, int64_t{1} << 40);
+  displaced_threads.helped(Displaced::now() + kHour, 4, int64_t{1} << 40, 2);
   OrtApi none{};  // whose threads cannot be called
   KernelContext context(&none, nullptr);
   int64_t pieces = 0;
@@ -84,19 +84,19 @@ constexpr int64_t kMs = 1'000'000;
 
 void a_long_wait_ends_the_help_for_a_while() {
   Displaced displaced;
-  displaced.helped(5 * kMs, 4 * kMs, kMs / 4);   // short
-  displaced.helped(5 * kMs, 40 * kMs, 4 * kMs);  // a small part of large pieces
+  displaced.helped(5 * kMs, 4 * kMs, kMs / 4, 2);   // short
+  displaced.helped(5 * kMs, 40 * kMs, 4 * kMs, 2);  // a small part of large pieces
   CHECK(!displaced.pauses(5 * kMs));
-  displaced.helped(5 * kMs, 4 * kMs, 3 * kMs);
+  displaced.helped(5 * kMs, 4 * kMs, 3 * kMs, 2);
   CHECK(displaced.pauses(14 * kMs));
   CHECK(!displaced.pauses(15 * kMs));
 }
 
-void pauses_double_up_to_a_second_and_help_without_a_wait_ends_that() {
+void pauses_double_up_to_a_second_and_halve_after_help_without_a_wait() {
   Displaced displaced;
   int64_t now = 0;
-  const auto pause_after = [&](int64_t waited) {
-    displaced.helped(now, 4 * kMs, waited);
+  const auto pause_after = [&](int64_t waited, int64_t threads = 2) {
+    displaced.helped(now, 4 * kMs, waited, threads);
     const int64_t began = now;
     while (displaced.pauses(now)) now += kMs;
     return (now - began) / kMs;
@@ -108,7 +108,16 @@ void pauses_double_up_to_a_second_and_help_without_a_wait_ends_that() {
   CHECK(pause_after(0) == 0);
   CHECK(pause_after(3 * kMs) == 1000);  // it helped for less than the last pause
   now += 1001 * kMs;
+  CHECK(pause_after(0, 1) == 0);
+  CHECK(pause_after(3 * kMs) == 1000);  // one thread alone had no help
+  now += 60'000 * kMs;                  // a long rest counts once
   CHECK(pause_after(0) == 0);
+  CHECK(pause_after(0) == 0);
+  CHECK(pause_after(3 * kMs) == 1000);
+  for (int64_t halved = 1000; halved >= 10; halved /= 2) {
+    now += halved * kMs + kMs;
+    CHECK(pause_after(0) == 0);
+  }
   CHECK(pause_after(3 * kMs) == 10);
 }
 
@@ -124,6 +133,6 @@ int main() {
   an_error_of_a_piece_is_out_of_memory();
   a_displaced_team_is_one_thread();
   a_long_wait_ends_the_help_for_a_while();
-  pauses_double_up_to_a_second_and_help_without_a_wait_ends_that();
+  pauses_double_up_to_a_second_and_halve_after_help_without_a_wait();
   a_kernel_without_a_team_is_one_thread_too();
 }

@@ -52,8 +52,9 @@ class Team {
       team.over_.store(true, std::memory_order_release);
     });
     const int64_t now = Displaced::now();
-    displaced.helped(now, now - began, team.waited_ + now - team.ended_);
-    usual.store(team.joined_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    const int64_t members = team.joined_.load(std::memory_order_relaxed);
+    displaced.helped(now, now - began, team.waited_ + now - team.ended_, members);
+    usual.store(members, std::memory_order_relaxed);
     if (failure) std::rethrow_exception(failure);
   }
 
