@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from edgespec.artifact.chat_format import NEEDS_JINJA
+from edgespec.artifact.hosts import describe_made_for, made_for
 from edgespec.artifact.manifest import CHAT_TEMPLATE, Exported, FusedBlocks, Manifest
 from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.chat.chat_template import jinja_is_installed
@@ -155,12 +156,15 @@ def _generation_json(result: Generation) -> str:
 def pair_json(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
-    """The manifest; "measured": row invariance on this machine by variant; "kernels" and
-    "kernels_missing" here; "chat_written_by": "template" or "texts"; "profile": of tuning."""
+    """The manifest; "made_for": see `edgespec.artifact.hosts`; "measured": row invariance on this
+    machine by variant; "kernels" and "kernels_missing" here; "chat_written_by": "template" or
+    "texts"; "profile": of tuning."""
     here = {name: dataclasses.asdict(invariance) for name, invariance in measured.items()}
     tuned = profile and dataclasses.asdict(profile)
+    whole = dataclasses.asdict(manifest)
     data = {
-        **dataclasses.asdict(manifest),
+        **whole,
+        "made_for": made_for(whole),
         "measured": here,
         "chat_written_by": _chat_writer(manifest),
         **_kernels_json(),
@@ -173,7 +177,10 @@ def describe_pair(
     manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
 ) -> str:
     """Models, graphs, sizes, row invariance, generation settings, kernels and the tuned setting."""
-    lines = [f"format {manifest.version}, {manifest.created_by}"]
+    lines = [
+        f"format {manifest.version}, {manifest.created_by}",
+        f"made for: {describe_made_for(made_for(dataclasses.asdict(manifest)))}",
+    ]
     lines += _describe_model("target", manifest.target, manifest, measured)
     if manifest.draft is None:
         lines.append("draft: none; prompt lookup proposes")

@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from edgespec.artifact.hosts import made_for
 from edgespec.artifact.kept.used_mark import pairs_home, read_mark
 from edgespec.errors import EdgespecError, looks_like_a_path, shortened
 from edgespec.library.tested_before import tested_before
@@ -51,6 +53,7 @@ class KeptPair:
         version: of edgespec that exported it.
         format_version: of its manifest.
         chats: it has a chat format.
+        made_for: see `edgespec.artifact.hosts.made_for`.
     """
 
     name: str
@@ -66,6 +69,7 @@ class KeptPair:
     version: str
     format_version: int
     chats: bool
+    made_for: Mapping[str, Any] | None
 
     @property
     def is_older(self) -> bool:
@@ -115,6 +119,7 @@ def read_kept(folder: Path) -> KeptPair:
             str(data.get("created_by", "")).rpartition(" ")[2],
             int(data["version"]),
             bool(data.get("chat")) or "chat_template.json" in data.get("files", ()),
+            made_for(data),
         )
     except OSError as error:
         raise EdgespecError(f"{file} cannot be read: {error.strerror}") from None

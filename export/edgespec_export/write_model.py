@@ -84,6 +84,8 @@ class ModelWriter:
             self._write_speech_format(checkpoint, family, family.sound, role)
         variants: dict[str, Variant] = {}
         fixed = None if family.target_inputs else self.fixed  # such a draft runs on the processor
+        if fixed is not None and fixed.capacity_for(family) < fixed.capacity:
+            _log.info("%s has %d positions, so that is its capacity", role, family.positions)
         for weights_format in dict.fromkeys(formats):  # without repetitions
             if fixed is None:
                 variants |= self._variants(checkpoint, family, role, weights_format, caches)

@@ -101,7 +101,9 @@ def test_the_command_line_exports_for_a_gpu_in_fp32(own_checkpoints, tmp_path):
     run("export", *own_checkpoints, "-o", tmp_path / "pair", "--for", "gpu", "--threads", 1)
     manifest = read_manifest(tmp_path / "pair")
     assert list(manifest.target.variants) == list(manifest.draft.variants) == ["fp32"]
-    assert "row-invariant" in run("inspect", tmp_path / "pair", "--threads", 1).stdout
+    said = run("inspect", tmp_path / "pair", "--threads", 1).stdout
+    assert "row-invariant" in said
+    assert "made for: a GPU (--for gpu), for any γ and capacity\n" in said
 
 
 @pytest.mark.parametrize(

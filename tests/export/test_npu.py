@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,12 +14,13 @@ from onnx import external_data_helper
 
 import edgespec
 from checkpoints import byte_tokenizer, write_noisy, write_small_llama, write_t5
+from command import run
 from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.artifact.static_calls import StaticCalls
 from edgespec.device.device import Device
 from edgespec.errors import EdgespecError, UsageError
-from edgespec.pair.opening import provider_check, runtime
+from edgespec.pair.opening import loading, provider_check, runtime
 from edgespec.pair.opening.provider_check import refuse_if_far
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
@@ -226,7 +229,7 @@ def test_an_encoder_decoder_gives_the_text_of_other_graphs(t5_folders):
 
 def test_a_source_beyond_the_capacity_is_refused(t5_folders):
     pair = edgespec.load(t5_folders["npu"], threads=1)
-    with pytest.raises(UsageError, match=r"80 tokens and the cache holds 64"):
+    with pytest.raises(UsageError, match=r"80 tokens and the cache holds 64; .* with more cap"):
         pair.generate("a" * 80)
 
 
@@ -242,9 +245,55 @@ def test_a_gamma_between_those_that_were_exported_is_padded(npu):
     assert found.stats.drafted > 0
 
 
-def test_a_capacity_that_was_not_exported_is_refused_with_the_one_that_was(npu_folder):
-    with pytest.raises(UsageError, match=r"capacity is 97; .* takes 1 to 96"):
+def test_a_capacity_that_was_not_exported_is_refused_before_anything_is_measured(
+    npu_folder, monkeypatch
+):
+    monkeypatch.setattr(loading, "invariance_here", None)
+    with pytest.raises(UsageError) as error:
         edgespec.load(npu_folder, threads=1, capacity=97)
+    assert str(error.value).endswith(
+        " takes 1 to 96, as it was exported; export it again with --capacity 97"
+    )
+    with pytest.raises(UsageError, match=r"capacity is 0; .* takes 1 to 96$"):
+        edgespec.load(npu_folder, threads=1, capacity=0)
+
+
+def test_a_prompt_beyond_the_capacity_names_the_way_out(npu):
+    with pytest.raises(UsageError, match=r"97 tokens .* holds 96; .* export the pair again with "):
+        npu.generate([5] * 97)
+
+
+def test_a_capacity_beyond_the_models_positions_is_lowered_and_said(tiny_checkpoints, tmp_path):
+    asked = {"host": "npu", "capacity": 200, "gammas": (1,), "measure": False, "threads": 1}
+    with logged_lines() as said:
+        manifest = export_pair(str(tiny_checkpoints[0]), None, tmp_path / "pair", **asked)
+    assert manifest.target.capacity == 96
+    assert "target has 96 positions, so that is its capacity" in said
+
+
+def test_inspect_and_show_say_which_calls_were_exported(npu_folder, t5_folders):
+    calls = "an NPU (--for npu): γ 1 or 4, prompts in pieces of 32 tokens, capacity 96"
+    assert f"made for: {calls}\n" in run("inspect", npu_folder).stdout
+    assert f" {calls}\n" in run("show", npu_folder).stdout
+    as_data = {"host": "npu", "gammas": [1, 4], "prompt_rows": 32, "capacity": 96, "source": None}
+    for command in ("inspect", "show"):
+        assert json.loads(run(command, npu_folder, "--json").stdout)["made_for"] == as_data
+    said = run("show", t5_folders["npu"]).stdout
+    assert "γ 1 or 3, capacity 64, sources of up to 64 tokens" in said
+    assert "any machine" in run("show", t5_folders[None]).stdout
+
+
+def test_a_provider_that_takes_a_part_is_told_which_operators_it_leaves(npu_folder):
+    """Of a plug-in that runs none of them; ONNX Runtime's own message is cut in its middle."""
+    pytest.importorskip("nxrt_ep_cpu", reason="this system has no such plug-in")
+    said = run("generate", npu_folder, "a", "--provider", "cpu_ep", code=1).stderr.splitlines()[-1]
+    assert "cpu_ep does not take all operators of " in said
+    assert re.search(r"it leaves \d+ to the processor \(\d+ Mul, .* and \d+ other kinds\); ", said)
+    assert said.endswith(
+        "take another provider (cpu), or export the pair without --for npu, for a GPU with "
+        "--for gpu"
+    )
+    assert "less --capacity" not in said
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,8 @@ def test_a_call_that_fails_on_a_device_names_it_in_one_line(exported, monkeypatc
 def test_a_graph_that_a_device_does_not_take_whole_is_one_line(tiny_folder, monkeypatch):
     """As one with fixed shapes that is too wide for an NPU."""
 
-    def refused(*_, **__):
+    def refused(*_, providers, **__):
+        assert providers == [("ChipProvider", {})]  # with the processor beside it none runs wholly
         raise RuntimeError("failed to compile the graph: 1002\nQnnGraph_finalize")
 
     info = dataclasses.replace(providers.processor().info, name="chip", title="ChipProvider")

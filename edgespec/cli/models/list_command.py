@@ -13,6 +13,7 @@ from shlex import quote
 
 import click
 
+from edgespec.artifact.hosts import describe_made_for
 from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.library.kept_pairs import (
     MANIFEST,
@@ -147,6 +148,7 @@ def show(name: str, as_json_: bool) -> None:
                 ("folder", pair.path),
                 ("target", f"{pair.model} ({', '.join(pair.formats)})"),
                 ("draft", _draft(pair)),
+                ("made for", describe_made_for(pair.made_for)),
                 ("size", f"{size(pair.bytes)}: {_parts(parts)}"),
                 ("chats", "yes" if pair.chats else "no"),
                 ("last used", _ago(pair.last_used)),

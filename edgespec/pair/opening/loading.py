@@ -22,7 +22,7 @@ from edgespec.drafters.registry import available
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import open_vocabulary
 from edgespec.pair.opening.invariance_cache import invariance_here, known_invariance
-from edgespec.pair.opening.runtime import open_model
+from edgespec.pair.opening.runtime import checked_capacity, open_model
 from edgespec.pair.opening.setup import (
     LoadRequest,
     ResolvedSetup,
@@ -95,7 +95,7 @@ def load(
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
     invariance_of = known_invariance if allow_inexact else invariance_here
-    capacity = default_capacity(manifest) if capacity is None else capacity
+    capacity = _capacity(manifest, capacity)
     invariance = invariance_of(folder, manifest, setup.target_format, setup.device, capacity)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
     parts = PairParts(
@@ -215,6 +215,14 @@ def default_capacity(manifest: Manifest) -> int:
     """The exporter's choice, or less where the draft has fewer positions."""
     most = manifest.draft.positions if manifest.draft else None
     return min(manifest.target.capacity, most or manifest.target.capacity)
+
+
+def _capacity(manifest: Manifest, capacity: int | None) -> int:
+    """The capacity asked for, checked before anything is measured, or the default."""
+    capacity = default_capacity(manifest) if capacity is None else capacity
+    for model in filter(None, (manifest.target, manifest.draft)):
+        checked_capacity(model, capacity)
+    return capacity
 
 
 def _costs(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "all_providers",
+    "checked_capacity",
     "hear_sample",
     "machine_of",
     "measure_row_invariance",
@@ -70,6 +71,13 @@ def open_model(
         draft = OrtBlock if exported.is_block_draft else OrtEagle
         draft = draft if exported.block_rows is None else OrtMaskedBlock
     return draft(folder, exported, variant, target, **options)
+
+
+def checked_capacity(exported: Exported, capacity: int) -> int:
+    """The capacity of a cache; raises UsageError where the model takes none so large."""
+    from edgespec_runtimes.ort.cached_sequence import checked_capacity
+
+    return checked_capacity(exported, capacity)
 
 
 def machine_of(device: Device, draft_device: Device | None = None) -> Machine:

@@ -16,7 +16,11 @@ from edgespec.errors import EdgespecError, UsageError
 from edgespec_export.calibration.calibrated import Calibration
 from edgespec_export.calibration.ranges import measured_ranges
 from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.components.blocks.block import Mixer
+from edgespec_export.components.blocks.experts import ExpertsBlock
+from edgespec_export.components.blocks.shared_attention import KeptAttention
 from edgespec_export.components.blocks.short_convolution import ShortConvolution
+from edgespec_export.components.blocks.source_attention import MergedAttention
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families.family import Family
 from edgespec_export.hosts.host_limits import check_float32_caches
@@ -38,6 +42,11 @@ NPU_FORMATS = {"fp32": "fp32", "fp16": "fp16", **dict.fromkeys(QDQ_FORMATS, "qua
 GAMMAS = (1, 4)
 CAPACITY = 512
 PROMPT_ROWS = 32  # of a piece of a prompt
+NO_GRAPH: dict[type[Mixer], str] = {
+    ShortConvolution: "has short convolutions",
+    KeptAttention: "has layers that share a layer of the cache",
+    MergedAttention: "attends to its source and its cache at once",
+}
 
 
 @dataclass(frozen=True)
@@ -70,17 +79,17 @@ class FixedCalls:
 
 def check_family(family: Family) -> None:
     """Raises EdgespecError for a model whose calls cannot have fixed shapes yet, and says why."""
-    reason = None
+    reasons = [NO_GRAPH[kind] for kind in NO_GRAPH if family.has_mixer(kind)]
     if family.sound is not None:
-        reason = "reads sound"
-    elif family.states:
-        reason = "has recurrent layers"
-    elif family.has_mixer(ShortConvolution):
-        reason = "has short convolutions"
-    if reason is not None:
+        reasons.append("reads sound")
+    if family.states:
+        reasons.append("has recurrent layers")
+    if any(isinstance(block, ExpertsBlock) for block in family.blocks()):
+        reasons.append("has experts")
+    if reasons:
         raise EdgespecError(
-            f"{family.label} {reason}, which edgespec does not export for NPUs yet; leave "
-            "--for npu out"
+            f"{family.label} {' and '.join(reasons)}, which edgespec does not export for NPUs yet; "
+            "leave --for npu out"
         )
 
 

@@ -65,15 +65,15 @@ def _hosted(
             continue
         if of_tokens.isdisjoint(read):
             hosted.update(node.outputs)
-        elif node.op_type in LOOKUPS or _is_whole(node.outputs[0]):
+        elif node.op_type in LOOKUPS or _is_discrete(node.outputs[0]):
             hosted.update(node.outputs)
             of_tokens.update(node.outputs)
     return hosted
 
 
-def _is_whole(value: ir.Value) -> bool:
-    """Whether its numbers are whole: indices."""
-    return value.dtype in (ir.DataType.INT64, ir.DataType.INT32)
+def _is_discrete(value: ir.Value) -> bool:
+    """Whether it is indices, or conditions that choose among them."""
+    return value.dtype in (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
 
 
 def _is_hosted(node: ir.Node, hosted: Collection[ir.Value]) -> bool:

@@ -9,7 +9,7 @@ from edgespec.artifact.manifest import Exported
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_runtimes.ort.prefill import CachedPosition
 
-__all__ = ["CachedSequence", "Layout"]
+__all__ = ["CachedSequence", "Layout", "checked_capacity"]
 
 Layout = tuple[int, int, int]  # of a row, as in `graph_io.LAYOUTS`
 
@@ -32,8 +32,9 @@ class CachedSequence(ABC):
     def __init__(self, exported: Exported, capacity: int | None) -> None:
         self.vocab_size = exported.vocab_size
         self._read_tokens = exported.read_tokens
-        self.capacity = _checked_capacity(exported, capacity)
+        self.capacity = checked_capacity(exported, capacity)
         self.max_positions = exported.positions
+        self._has_fixed_shapes = _has_fixed_shapes(exported)
         self._cached: list[CachedPosition] = []
         self._candidates: list[tuple[int, Layout]] = []  # of the latest call, with their tokens
 
@@ -101,15 +102,26 @@ class CachedSequence(ABC):
     def _capacity_advice(self) -> str:
         """The end of an error message: how to get a larger cache, if one is possible."""
         if self.capacity == self.max_positions:
-            return ""
+            more = " or export the pair again with more capacity (--capacity)"
+            return more if self._has_fixed_shapes else ""
         limit = f", at most {self.max_positions}" if self.max_positions else ""
         return f" or give more capacity (--capacity{limit})"
 
 
-def _checked_capacity(exported: Exported, capacity: int | None) -> int:
-    """The capacity asked for, or the exporter's."""
+def checked_capacity(exported: Exported, capacity: int | None) -> int:
+    """The capacity asked for, or the exporter's where that is None.
+
+    Raises:
+        UsageError: the model, or its graphs with fixed shapes, have fewer positions.
+    """
     capacity = exported.capacity if capacity is None else capacity
-    if not 1 <= capacity <= (exported.positions or capacity):
-        limit = f"1 to {exported.positions}" if exported.positions else "1 or more"
-        raise UsageError(f"capacity is {capacity}; {exported.source} takes {limit}")
-    return capacity
+    if 1 <= capacity <= (exported.positions or capacity):
+        return capacity
+    limit = f"1 to {exported.positions}" if exported.positions else "1 or more"
+    if capacity > 0 and _has_fixed_shapes(exported):
+        limit += f", as it was exported; export it again with --capacity {capacity}"
+    raise UsageError(f"capacity is {capacity}; {exported.source} takes {limit}")
+
+
+def _has_fixed_shapes(exported: Exported) -> bool:
+    return any(variant.static is not None for variant in exported.variants.values())

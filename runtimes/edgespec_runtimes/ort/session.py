@@ -17,6 +17,7 @@ from edgespec_runtimes.ort.processor.huge_pages import on_huge_pages
 from edgespec_runtimes.ort.processor.packed_weights import packed_weights
 from edgespec_runtimes.ort.providers import CPU_TITLE, Provider, find_provider
 from edgespec_runtimes.ort.providing.contexts import Context, open_with_context
+from edgespec_runtimes.ort.providing.placement import LEFT_TO_PROCESSOR, left_to_processor
 from edgespec_runtimes.ort.providing.placement import profiled as with_profile
 from edgespec_runtimes.ort.providing.qnn import is_qnn, qnn_settings
 
@@ -75,7 +76,15 @@ def open_session(
         with_profile(options) if profiled else nullcontext(),
         row_invariant_attention(),
     ):
-        return _open_on_provider(graph, options, provider, precision)
+        if precision is None:
+            return _open_on_provider(graph, options, provider)
+        try:
+            return _open_wholly(graph, options, provider, precision)
+        except Exception as error:
+            if LEFT_TO_PROCESSOR not in str(error):
+                raise
+        in_part = _open_on_provider(graph, _session_options(device, version), provider, precision)
+        raise EdgespecError(left_to_processor(in_part, graph, provider.name))
 
 
 def call_errors(provider: str) -> as_edgespec_errors:
@@ -108,21 +117,42 @@ class as_edgespec_errors:  # noqa: N801, it is used like contextlib's
             raise EdgespecError(f"{self._what} ({one_line(error)}); {self._way_out}") from None
 
 
-def _open_on_provider(
-    graph: Path, options: ort.SessionOptions, provider: Provider, precision: str | None
+def _open_wholly(
+    graph: Path, options: ort.SessionOptions, provider: Provider, precision: str
 ) -> ort.InferenceSession:
-    """A session on a provider other than the processor's."""
+    """A session of a graph with fixed shapes, all of whose operators run on a provider; a plug-in
+    takes what it compiled of the graph before."""
+    options.add_session_config_entry(*WHOLLY)
+    if not provider.plugged_in:
+        return _open_built_in(graph, options, provider)
+    settings = _plug_in(options, provider, precision)
+    context = Context(graph, provider, settings)
+    return open_with_context(graph, options, context, **NO_FALLBACK)
+
+
+def _open_on_provider(
+    graph: Path, options: ort.SessionOptions, provider: Provider, precision: str = "fp32"
+) -> ort.InferenceSession:
+    """A session on a provider other than the processor's, which runs what this one leaves."""
     options.add_session_config_entry(*RECORD_ASSIGNMENT)
-    if precision is not None:
-        options.add_session_config_entry(*WHOLLY)
-    if provider.plugged_in:
-        settings = qnn_settings(provider, precision or "fp32") if is_qnn(provider) else {}
-        options.add_provider_for_devices([provider.device], settings)
-        if precision is not None:
-            context = Context(graph, provider, settings)
-            return open_with_context(graph, options, context, **NO_FALLBACK)
-        return ort.InferenceSession(str(graph), options, **NO_FALLBACK)
-    titles = [(provider.title, SETTINGS.get(provider.title, {})), CPU_TITLE]
+    if not provider.plugged_in:
+        return _open_built_in(graph, options, provider, CPU_TITLE)
+    _plug_in(options, provider, precision)
+    return ort.InferenceSession(str(graph), options, **NO_FALLBACK)
+
+
+def _plug_in(options: ort.SessionOptions, provider: Provider, precision: str) -> dict[str, str]:
+    """Adds a plug-in to a session's options; returns its own settings."""
+    settings = qnn_settings(provider, precision) if is_qnn(provider) else {}
+    options.add_provider_for_devices([provider.device], settings)
+    return settings
+
+
+def _open_built_in(
+    graph: Path, options: ort.SessionOptions, provider: Provider, *others: str
+) -> ort.InferenceSession:
+    """A session on a provider of the installed runtime, and on others for what it leaves."""
+    titles = [(provider.title, SETTINGS.get(provider.title, {})), *others]
     with warnings.catch_warnings(action="ignore"):  # a missing provider is only a warning there
         session = ort.InferenceSession(str(graph), options, providers=titles, **NO_FALLBACK)
     if provider.title not in session.get_providers():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,9 +17,14 @@ from uuid import uuid4
 
 import onnxruntime as ort
 
+from edgespec_runtimes.ort.providers import CPU_TITLE
 from edgespec_runtimes.ort.providing.sample_call import sample_inputs
 
-__all__ = ["count_operators", "profiled"]
+__all__ = ["LEFT_TO_PROCESSOR", "count_operators", "left_to_processor", "profiled"]
+
+# What ONNX Runtime says where a graph has to run wholly on a provider and does not.
+LEFT_TO_PROCESSOR = "fallback to CPU EP has been explicitly disabled"
+KINDS = 6  # of operators that a message names
 
 COPY = "Memcpy"  # the start of the names of operators that the runtime adds for copies
 
@@ -61,6 +67,28 @@ def count_operators(session: ort.InferenceSession, title: str) -> tuple[int, int
             with suppress(OSError):
                 profile.unlink()
     return counts.get(title, 0), sum(counts.values())
+
+
+def left_to_processor(session: ort.InferenceSession, graph: Path, provider: str) -> str:
+    """Which operators a provider leaves to the processor, of a graph that has to run there wholly.
+
+    Args:
+        session: of this graph, which runs in part on the processor.
+    """
+    kinds = Counter(
+        node.op_type
+        for part in session.get_provider_graph_assignment_info()
+        if part.ep_name == CPU_TITLE
+        for node in part.get_nodes()
+    )
+    named = [f"{count} {kind}" for kind, count in kinds.most_common(KINDS)]
+    rest = len(kinds) - len(named)
+    left = ", ".join(named) + (f" and {rest} other kinds" if rest else "")
+    return (
+        f"{provider} does not take all operators of {graph}, which was exported to run there "
+        f"wholly: it leaves {kinds.total()} to the processor ({left}); take another provider "
+        "(cpu), or export the pair without --for npu, for a GPU with --for gpu"
+    )
 
 
 def _recorded(session: ort.InferenceSession) -> dict[str, int]:
