@@ -160,8 +160,8 @@ def test_a_text_ends_behind_a_stop_token(language, program, tiny_folder, tiny):
     assert ending == language.endings[ENDINGS.index("stop")]
 
 
-def test_misuse_is_an_exception(program, tiny_folder):
-    output = run(*program("Misuse"), tiny_folder, runtime_library())
+def test_misuse_is_an_exception_and_texts_are_kept(program, tiny_folder, tmp_path):
+    output = run(*program("Misuse"), tiny_folder, runtime_library(), tmp_path / "session")
     assert output.splitlines()[-1] == "the end"
 
 

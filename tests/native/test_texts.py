@@ -164,11 +164,12 @@ def test_sessions_of_a_model_do_not_know_each_other(native_tiny, tiny):
     assert texts == alone
 
 
-def test_a_cancelled_session_makes_the_next_text_exactly(native_tiny, tiny):
+@pytest.mark.parametrize("times", [20, pytest.param(1_000, marks=deep)])
+def test_a_cancelled_session_makes_the_next_text_exactly(native_tiny, tiny, times):
     prompt = prompts(1, tiny.target.vocab_size, seed=5)[0]
     session, numbers = native_tiny.session(), random.Random(0)
     expected = session.text(prompt, ignore_eos=1)
-    for _ in range(20):
+    for _ in range(times):
         timer = threading.Timer(numbers.uniform(0, 0.01), session.cancel)
         timer.start()
         with suppress(NativeError):
@@ -208,9 +209,9 @@ def test_loading_and_closing_leaves_no_memory(tiny_folder, built):
     for _ in range(50):
         use()
     before = resident()
-    for _ in range(200):
+    for _ in range(1_000):
         use()
-    assert resident() - before < 2_000  # pages
+    assert resident() - before < 500  # pages: half of one for each load
 
 
 @deep

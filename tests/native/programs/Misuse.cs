@@ -32,6 +32,7 @@ internal static class Misuse
         Fails("cancelled", Status.Cancelled, () => second.Rest());
         CancelledByToken(session);
 
+        KeptTexts(given, where, model, session);
         model.Dispose();
         model.Dispose();
         session.Begin(Prompt, Plain()).Rest();
@@ -43,6 +44,31 @@ internal static class Misuse
             text.Rest();
             Check("the end", text.Ending == Ending.MaxTokens);
         }
+    }
+
+    private static void KeptTexts(string[] given, LoadOptions where, Model model, Session session)
+    {
+        const string prompt = "A few words";
+        Text text = session.Begin(prompt, Plain());
+        IEnumerator<Piece> pieces = text.GetEnumerator();
+        pieces.MoveNext();
+        session.Save(given[2]);
+        using (Session fork = session.Fork())
+        using (Session loaded = model.LoadSession(given[2]))
+        {
+            string rest = text.Rest();
+            Check("there is a rest", rest.Length > 0);
+            Check("fork", fork.Rest().Rest() == rest);
+            Check("loaded", loaded.Rest().Rest() == rest);
+        }
+        long read, toRead;
+        session.PromptProgress(out read, out toRead);
+        // The last token is scored with the first of the text.
+        int expected = model.Encode(prompt).Length - 1;
+        Check("progress", read == expected && toRead == expected);
+        Check("estimate", Model.Estimate(given[0], where).Weights > 0);
+        Fails("no file", Status.Usage, () => model.LoadSession("/nowhere"));
+        Fails("no folder", Status.Error, () => session.Save("/nowhere/session"));
     }
 
     private static void CancelledByToken(Session session)

@@ -6,6 +6,7 @@ import edgespec.LoadOptions;
 import edgespec.Message;
 import edgespec.Model;
 import edgespec.Options;
+import edgespec.Progress;
 import edgespec.Session;
 import edgespec.Text;
 import java.util.List;
@@ -45,11 +46,32 @@ public final class Misuse {
     session.cancel();
     fails("cancelled", EdgespecException.Status.CANCELLED, second::next);
 
+    keptTexts(given, where, model, session);
     model.close();
     model.close();
     session.begin(PROMPT, plain()).forEachRemaining(piece -> {});
     closedWhileItRuns(session);
     check("the end", plainText(given, where).ending() == Ending.MAX_TOKENS);
+  }
+
+  private static void keptTexts(String[] given, LoadOptions where, Model model, Session session) {
+    String prompt = "A few words";
+    Text text = session.begin(prompt, plain());
+    text.next();
+    session.save(given[2]);
+    try (Session fork = session.fork();
+        Session loaded = model.loadSession(given[2])) {
+      String rest = text.rest();
+      check("there is a rest", !rest.isEmpty());
+      check("fork", fork.rest().rest().equals(rest));
+      check("loaded", loaded.rest().rest().equals(rest));
+    }
+    // The last token is scored with the first of the text.
+    int read = model.encode(prompt).length - 1;
+    check("progress", session.promptProgress().equals(new Progress(read, read)));
+    check("estimate", Model.estimate(given[0], where).weights() > 0);
+    fails("no file", EdgespecException.Status.USAGE, () -> model.loadSession("/nowhere"));
+    fails("no folder", EdgespecException.Status.ERROR, () -> session.save("/nowhere/session"));
   }
 
   private static void closedWhileItRuns(Session session) throws InterruptedException {
