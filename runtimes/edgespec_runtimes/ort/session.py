@@ -122,6 +122,7 @@ def _open_wholly(
 ) -> ort.InferenceSession:
     """A session of a graph with fixed shapes, all of whose operators run on a provider; a plug-in
     takes what it compiled of the graph before."""
+    options.add_session_config_entry(*RECORD_ASSIGNMENT)
     options.add_session_config_entry(*WHOLLY)
     if not provider.plugged_in:
         return _open_built_in(graph, options, provider)
