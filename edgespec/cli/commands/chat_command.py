@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +14,12 @@ from edgespec.cli.parameters.model_defaults import check_greedy
 from edgespec.cli.progress_lines import say, say_missing_kernels
 from edgespec.errors import UsageError
 
+if TYPE_CHECKING:
+    from edgespec.pair.pair import Pair
+
 __all__ = ["chat"]
+
+DRAFTS = frozenset({"draft", "gamma", "rule"})  # settings of drafting
 
 
 @click.command(short_help="Talk with a chat model.")
@@ -50,6 +56,9 @@ def chat(
     and Ctrl-D leaves. Otherwise each line of standard input is a message, and so is each text from
     a line that begins with \"\"\" to one that ends so. Earlier turns stay in the cache.
 
+    Whether the target is exact is tested where that is not known of this machine. Ctrl-C ends the
+    test, and the chat begins without a draft.
+
     \b
     Examples:
       edgespec chat smollm2-135m --system "Answer in one sentence."
@@ -68,13 +77,16 @@ def chat(
     check_shown(show_draft, as_json)
     if not loading.manifest.chats:
         raise UsageError("this model has no chat format; take: edgespec generate")
-    pair = loading.pair()
+    ends = (sys.stdin, sys.stdout)
+    at_terminal = not as_json and all(end is not None and end.isatty() for end in ends)
+    pair = _opened(loading, options, at_terminal)
     say_missing_kernels()
     conversation = Conversation(pair, system, options)
-    ends = (sys.stdin, sys.stdout)
-    if not as_json and all(end is not None and end.isatty() for end in ends):
+    if at_terminal:
         shown = Shown(draft=show_draft, stats=stats)
         names = frozenset(options)
+        if _is_untested(pair, options):
+            names -= DRAFTS
         settings = ChatSettings.of_command(context.command, names, conversation, shown)
         session = ChatSession(conversation, settings, shown, keeps_history=not no_history)
         if saved is not None:
@@ -89,3 +101,23 @@ def chat(
             show_generation(stream, show_draft=show_draft, stats=stats, as_json=as_json)
             if stream.result.token_ids:
                 conversation.add(text, stream.result.text)
+
+
+def _opened(loading: Loading, options: dict[str, object], at_terminal: bool) -> Pair:
+    """The pair. A target that was never tested here is, unless nothing is drafted; at a terminal
+    Ctrl-C ends that test, and then nothing is drafted."""
+    from edgespec.pair.opening.invariance_cache import MeasuringEndedError
+
+    try:
+        return loading.pair(plainly=options["draft"] is False)
+    except MeasuringEndedError:
+        if not at_terminal:
+            raise
+    say("not tested: this chat does without a draft, which is exact; the next one tests again")
+    options["draft"] = False
+    return loading.pair(plainly=True)
+
+
+def _is_untested(pair: Pair, options: dict[str, object]) -> bool:
+    """Whether drafting would not be exact, or nobody knows, and the user did not ask for it."""
+    return options["draft"] is False and not pair.text_engine.drafting.exact

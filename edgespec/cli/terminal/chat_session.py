@@ -141,7 +141,8 @@ class ChatSession:
     def _title(self) -> str:
         pair = self.conversation.pair
         manifest = pair.manifest
-        draft = f", draft {model_name(manifest.draft.source)}" if manifest.draft else ""
+        drafts = manifest.draft and self.conversation.options.get("draft") is not False
+        draft = f", draft {model_name(manifest.draft.source)}" if drafts else ""
         return f"{model_name(manifest.target.source)} ({pair.formats[0]}{draft})"
 
     def _answer(self, text: str) -> None:

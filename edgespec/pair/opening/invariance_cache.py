@@ -26,6 +26,7 @@ from edgespec.pair.opening.runtime import machine_of, measure_row_invariance
 
 __all__ = [
     "INVARIANCE_FILE",
+    "MeasuringEndedError",
     "invariance_here",
     "known_invariance",
     "measured_invariance",
@@ -34,6 +35,10 @@ __all__ = [
 INVARIANCE_FILE = "row_invariance.json"
 
 logger = logging.getLogger("edgespec")
+
+
+class MeasuringEndedError(KeyboardInterrupt):
+    """Ctrl-C ended the test of a target: whether it is exact here is as unknown as before."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ def invariance_here(
 
     Raises:
         EdgespecError: the provider computes another model than the processor.
+        MeasuringEndedError: Ctrl-C was pressed meanwhile.
     """
     known = known_invariance(folder, manifest, variant, device, capacity)
     known = known or _confirmed_invariance(folder, manifest, variant, device)
@@ -62,7 +68,10 @@ def invariance_here(
         return known
     target = variant_title(variant, device.provider)
     logger.info("target %s: testing whether it verifies exactly on this machine …", target)
-    return measured_invariance(folder, manifest, variant, device, capacity)
+    try:
+        return measured_invariance(folder, manifest, variant, device, capacity)
+    except KeyboardInterrupt:
+        raise MeasuringEndedError from None
 
 
 def known_invariance(

@@ -12,6 +12,7 @@ from edgespec.artifact.speech_format import read_speech_format
 from edgespec.audio.sample_sound import sample_log_mel
 from edgespec.core.model import Model
 from edgespec.device.device import HERE, Device, ProviderInfo
+from edgespec.device.live_progress import say_live
 from edgespec.errors import EdgespecError
 
 if TYPE_CHECKING:
@@ -156,9 +157,12 @@ def measure_row_invariance(
     model = open_model(folder, exported, variant, capacity=capacity, device=device, candidates=True)
     hear_sample(folder, exported, variant, model)
     static = exported.variants[variant].static
-    if static is not None:
-        plan = invariance.static_plan(static.rows, model.capacity, long=calls == "long")
-        return invariance.measure_row_invariance(model, machine_of(device), plan)
-    if calls == "rows":
-        return measure_by_rows(model, machine_of(device))
-    return invariance.measure_row_invariance(model, machine_of(device), plans[calls])
+    try:
+        if static is not None:
+            plan = invariance.static_plan(static.rows, model.capacity, long=calls == "long")
+            return invariance.measure_row_invariance(model, machine_of(device), plan)
+        if calls == "rows":
+            return measure_by_rows(model, machine_of(device))
+        return invariance.measure_row_invariance(model, machine_of(device), plans[calls])
+    finally:
+        say_live("")
