@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import grimp
@@ -162,3 +163,12 @@ def test_no_line_is_wider_than_a_screen(page):
     """Rows of tables, pictures and code included."""
     lines = page.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if len(line) > 132] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_column_of_a_table_has_a_title(page):
+    """A screen reader says it before each cell."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    titles = [above for above, line in pairwise(lines) if re.fullmatch(r"\s*\|[|: -]+\|\s*", line)]
+    cells = [re.split(r"(?<!\\)\|", title.strip()[1:-1]) for title in titles]
+    assert [row for row in cells if not all(map(str.strip, row))] == []

@@ -54,10 +54,8 @@ def chat(
     PAIR is an exported folder, or what `edgespec export` takes as TARGET: that is exported on first
     use. On a terminal a pasted text is one message, Ctrl-C ends an answer, /help lists the commands
     and Ctrl-D leaves. Otherwise each line of standard input is a message, and so is each text from
-    a line that begins with \"\"\" to one that ends so. Earlier turns stay in the cache.
-
-    Whether the target is exact is tested where that is not known of this machine. Ctrl-C ends the
-    test, and the chat begins without a draft.
+    a line that begins with \"\"\" to one that ends so. Earlier turns stay in the cache. A
+    target that was never tested here is; Ctrl-C ends the test, and the chat has no draft.
 
     \b
     Examples:
@@ -83,15 +81,11 @@ def chat(
     say_missing_kernels()
     conversation = Conversation(pair, system, options)
     if at_terminal:
+        names = frozenset(options) - (DRAFTS if _is_untested(pair, options) else frozenset())
         shown = Shown(draft=show_draft, stats=stats)
-        names = frozenset(options)
-        if _is_untested(pair, options):
-            names -= DRAFTS
         settings = ChatSettings.of_command(context.command, names, conversation, shown)
         session = ChatSession(conversation, settings, shown, keeps_history=not no_history)
-        if saved is not None:
-            session.load(chat_file(saved))
-        session.run()
+        session.run(None if saved is None else chat_file(saved))
         return
     if saved is not None and (differs := reopen_chat(conversation, chat_file(saved))):
         say(differs)

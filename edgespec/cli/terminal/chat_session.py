@@ -60,8 +60,14 @@ class ChatSession:
         self._last: Generation | None = None
         self._begun = ""
 
-    def run(self) -> None:
-        """Until the user leaves."""
+    def run(self, saved: Path | None = None) -> None:
+        """Until the user leaves.
+
+        Args:
+            saved: a conversation to go on with. Raises EdgespecError if it cannot be opened.
+        """
+        if saved is not None:
+            self.load(saved)
         self.say(f"{self._title()}: /help for commands, Ctrl-D or /bye leaves")
         while True:
             try:
