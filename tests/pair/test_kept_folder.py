@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from contextlib import suppress
 
 import click
 import pytest
@@ -68,6 +70,99 @@ def test_the_folder_stays_within_its_bytes(chat_folder, expected, tmp_path):
     many.keep()
     assert sum(file.stat().st_size for file in files(tmp_path)) <= most
     assert len(files(tmp_path)) == 2
+
+
+class Watched:
+    """The most bytes that a folder ever had while the block ran."""
+
+    def __init__(self, folder):
+        self._folder, self._ended = folder, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.most = 0
+
+    def _watch(self):
+        while not self._ended.wait(0.002):
+            total = 0
+            for file in self._folder.rglob("*"):  # hidden ones, too
+                with suppress(OSError):
+                    total += file.stat().st_size if file.is_file() else 0
+            self.most = max(self.most, total)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join(60)
+
+
+def size_of_one(chat_folder, folder) -> int:
+    many = opened(chat_folder, folder).many(1)
+    answers(many, TEXTS[:1])
+    many.keep()
+    (first,) = files(folder)
+    size = first.stat().st_size
+    first.unlink()
+    return size
+
+
+def test_concurrent_requests_keep_within_the_bytes_at_every_moment(chat_folder, tmp_path):
+    """Each slot's next text takes the place of another, which is kept first."""
+    prompts = [f"{number % 9} {chr(97 + number % 9) * 110} {number}" for number in range(18)]
+    plain = opened(chat_folder)
+    expected = [plain.generate(prompt, **OPTIONS).token_ids for prompt in prompts]
+    most = 3 * size_of_one(chat_folder, tmp_path) + 200
+
+    async def texts(pair):
+        async with pair.amany(4) as many:
+            made = [many.generate(prompt, **OPTIONS) for prompt in prompts]
+            return [result.token_ids for result in await asyncio.gather(*made)]
+
+    with Watched(tmp_path) as watched:
+        for _ in range(2):
+            assert asyncio.run(texts(opened(chat_folder, tmp_path, most))) == expected
+    assert most / 2 < watched.most <= most
+    assert 2 <= len(files(tmp_path)) <= 3
+
+
+def test_what_was_not_used_for_the_longest_time_goes_first(chat_folder, expected, tmp_path):
+    most = 2 * size_of_one(chat_folder, tmp_path) + 400
+    for text in TEXTS[:2]:
+        many = opened(chat_folder, tmp_path, most).many(1)
+        assert answers(many, [text]) == [expected[text]]
+        many.keep()
+    first, second = sorted(files(tmp_path), key=lambda file: file.stat().st_mtime)
+    many = opened(chat_folder, tmp_path, most).many(1)
+    assert answers(many, [TEXTS[0]]) == [expected[TEXTS[0]]], "it is used again"
+    assert answers(many, [TEXTS[2]]) == [expected[TEXTS[2]]]
+    many.keep()
+    assert first in files(tmp_path)
+    assert second not in files(tmp_path)
+
+
+def test_a_text_that_is_larger_than_the_folder_may_be_removes_nothing(
+    chat_folder, expected, tmp_path
+):
+    most = size_of_one(chat_folder, tmp_path) + 100
+    many = opened(chat_folder, tmp_path, most).many(1)
+    assert answers(many, TEXTS[:1]) == [expected[TEXTS[0]]]
+    many.keep()
+    kept = files(tmp_path)
+    assert len(answers(many, ["z" * 500])) == len(kept) == 1
+    many.keep()
+    assert files(tmp_path) == kept
+
+
+def test_what_a_killed_process_had_begun_is_removed(chat_folder, tmp_path):
+    many = opened(chat_folder, tmp_path).many(1)
+    answers(many, TEXTS[:1])
+    many.keep()
+    (file,) = files(tmp_path)
+    begun = file.with_name(f".{'0' * 32}.prefix.partial")
+    begun.write_bytes(file.read_bytes()[:-9])
+    opened(chat_folder, tmp_path)
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == [file]
 
 
 def test_what_is_damaged_is_passed_over_and_removed(chat_folder, expected, tmp_path, caplog):

@@ -7,11 +7,9 @@ import dataclasses
 import json
 import os
 import random
-import signal
 import stat
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -236,37 +234,6 @@ def test_what_was_kept_of_another_draft_is_left_out(chat_folder, plain, kept, fo
     assert pair.draft.prefixes.best([], -1) is None
 
 
-def damages(content: bytes, count: int):
-    draw = random.Random(1)
-    header = int.from_bytes(content[:8], "little")
-    yield b""
-    yield content[:8]
-    yield content[:-1]
-    yield content + b"\0"
-    yield (2**63).to_bytes(8, "little") + content[8:]
-    yield content[:8] + b"[" * header + content[8 + header :]
-    yield content[:8] + b"{}".ljust(header) + content[8 + header :]
-    for name in (b"F32", b"shape", b"I64", b"data_offsets", b"__metadata__", b"crc32"):
-        yield content.replace(name, name[::-1], 1)
-    for _ in range(count):
-        at = draw.randrange(len(content)) if draw.random() < 0.5 else draw.randrange(8 + header)
-        changed = bytearray(content)
-        changed[at] ^= 1 << draw.randrange(8)
-        yield bytes(changed)
-        yield content[:at]
-
-
-def test_a_damaged_file_is_one_line(tiny_folder, tmp_path):
-    pair, file = opened(tiny_folder), tmp_path / "prefix"
-    pair.save_prefix("A short prompt", file)
-    content = file.read_bytes()
-    for damaged in damages(content, 500 if DEEP else 50):
-        file.write_bytes(damaged)
-        refused(pair, file)
-    file.write_bytes(content)
-    assert pair.use_prefix(file) > 0
-
-
 def test_what_is_no_file_is_one_line(tiny, tmp_path):
     refused(tiny, tmp_path / "none")
     refused(tiny, tmp_path)
@@ -303,29 +270,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(tiny, tmp_path):
     with pytest.raises(EdgespecError, match="cannot be written") as error:
         tiny.save_prefix("A short prompt", tmp_path / "none" / "prefix")
     assert "\n" not in str(error.value)
-
-
-def test_a_killed_writer_leaves_the_file_before_or_the_whole_new_one(tiny_folder, tmp_path):
-    """It is killed at other moments each time."""
-    file = tmp_path / "prefix"
-    pair = opened(tiny_folder)
-    pair.save_prefix("Before", file)
-    program = (
-        "import sys, edgespec\n"
-        "pair = edgespec.load(sys.argv[1], threads=1)\n"
-        "print(flush=True)\n"
-        "while True:\n"
-        "    pair.save_prefix('A prompt that is kept again and again', sys.argv[2])\n"
-    )
-    for number in range(20 if DEEP else 1):
-        with subprocess.Popen(
-            [sys.executable, "-c", program, str(tiny_folder), str(file)], stdout=subprocess.PIPE
-        ) as writer:
-            assert writer.stdout is not None
-            writer.stdout.readline()
-            time.sleep(0.02 + 0.0037 * number)
-            writer.send_signal(signal.SIGKILL)
-        assert pair.use_prefix(file) > 0
 
 
 def test_the_layout_is_that_of_safetensors(tiny, tmp_path):

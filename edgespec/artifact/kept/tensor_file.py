@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgespec.artifact.atomic_file import whole_file
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, printable
 
-__all__ = ["Arrays", "read_tensors", "write_tensors"]
+__all__ = ["Arrays", "file_bytes", "read_tensors", "write_tensors"]
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -43,22 +43,14 @@ def write_tensors(file: Path, metadata: Mapping[str, str], arrays: Arrays) -> No
     Raises:
         OSError: it cannot be written.
     """
-    entries: dict[str, Any] = {}
-    end = 0
-    ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)  # all aligned
-    for name, array in ordered:
-        start, end = end, end + array.nbytes
-        entries[name] = {
-            "dtype": NAMES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [start, end],
-        }
+    ordered = _ordered(arrays)
+    entries = _entries(ordered)
     checksum = zlib.crc32(_signed(metadata, entries))
     with whole_file(file) as aside:
         aside.touch(PRIVATE)
         with aside.open("r+b") as out:
             out.write(_header(metadata, entries, 0))
-            for _, array in ordered:
+            for array in ordered.values():
                 content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                 checksum = zlib.crc32(content, checksum)
                 out.write(content)
@@ -66,6 +58,12 @@ def write_tensors(file: Path, metadata: Mapping[str, str], arrays: Arrays) -> No
             out.write(_header(metadata, entries, checksum))  # as long as the first
             out.flush()
             os.fsync(out.fileno())
+
+
+def file_bytes(metadata: Mapping[str, str], arrays: Arrays) -> int:
+    """How large a file `write_tensors` writes."""
+    header = _header(metadata, _entries(_ordered(arrays)), 0)
+    return len(header) + sum(array.nbytes for array in arrays.values())
 
 
 def read_tensors(file: Path) -> tuple[dict[str, str], dict[str, npt.NDArray[np.generic]]]:
@@ -87,7 +85,7 @@ def read_tensors(file: Path) -> tuple[dict[str, str], dict[str, npt.NDArray[np.g
     except OSError as error:
         raise EdgespecError(f"{file} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = str(error).partition("\n")[0][:100]
+        reason = printable(str(error).partition("\n")[0][:100])
         raise EdgespecError(f"{file} is damaged ({reason}); delete it, and keep it anew") from None
 
 
@@ -99,6 +97,8 @@ def _parsed(content: memoryview) -> tuple[dict[str, str], dict[str, npt.NDArray[
         raise ValueError("its header is cut short")
     header = json.loads(bytes(content[LENGTH_BYTES:begin]))
     metadata = dict(header.pop(METADATA))
+    if not all(isinstance(said, str) for said in metadata.values()):
+        raise ValueError("what it is of is no text")
     expected = int(metadata.pop(CHECKSUM), 16)
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     at = 0
@@ -116,6 +116,25 @@ def _parsed(content: memoryview) -> tuple[dict[str, str], dict[str, npt.NDArray[
     if zlib.crc32(content[begin:], checksum) != expected:
         raise ValueError("its checksum is another")
     return metadata, arrays
+
+
+def _ordered(arrays: Arrays) -> Arrays:
+    """The widest numbers first, so that all are aligned."""
+    return dict(sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize))
+
+
+def _entries(ordered: Arrays) -> dict[str, Any]:
+    """Where each array is in a file, one after another."""
+    entries: dict[str, Any] = {}
+    end = 0
+    for name, array in ordered.items():
+        start, end = end, end + array.nbytes
+        entries[name] = {
+            "dtype": NAMES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [start, end],
+        }
+    return entries
 
 
 def _header(metadata: Mapping[str, str], entries: Mapping[str, Any], checksum: int) -> bytes:

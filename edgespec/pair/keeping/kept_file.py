@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from edgespec.artifact.hosts import GPU
-from edgespec.artifact.kept.tensor_file import Arrays, read_tensors, write_tensors
-from edgespec.errors import EdgespecError
+from edgespec.artifact.kept.tensor_file import Arrays, file_bytes, read_tensors, write_tensors
+from edgespec.errors import EdgespecError, printable, shortened
 from edgespec.pair.opening.runtime import machine_of
 
 if TYPE_CHECKING:
     from edgespec.pair.parts import PairParts
 
-__all__ = ["KeptFile", "Prefixes", "identity_of", "open_prefix", "write_prefix"]
+__all__ = ["KeptFile", "PrefixContent", "Prefixes", "identity_of", "open_prefix", "prefix_content"]
 
 KIND = "edgespec prefix 1"
 MODEL, RUNTIME = "model", "runtime"  # what a file says of a role, beside its arrays
@@ -101,7 +102,7 @@ def open_prefix(parts: PairParts, path: Path) -> KeptFile:
     here = identity_of(parts)
     for name, what in ((MODEL, "another model or export"), (RUNTIME, "other programs")):
         if metadata.get(f"{TARGET}.{name}") != here[f"{TARGET}.{name}"]:
-            title = metadata.get(f"{TARGET}.title", "?")[:100]
+            title = printable(metadata.get(f"{TARGET}.title", "?")[:100])
             raise EdgespecError(
                 f"{path} was kept with {what} ({title}), whose numbers may be others; keep it "
                 "anew with this pair"
@@ -110,7 +111,9 @@ def open_prefix(parts: PairParts, path: Path) -> KeptFile:
     for name, array in arrays.items():
         role, _, own = name.partition(".")
         if role not in by_role or not own:
-            raise EdgespecError(f"{path} is damaged ({name[:100]}); delete it, and keep it anew")
+            raise EdgespecError(
+                f"{path} is damaged ({shortened(name)}); delete it, and keep it anew"
+            )
         by_role[role][own] = array
     same = all(metadata.get(name) == value for name, value in here.items())
     if not same or not by_role[DRAFT] or parts.draft is None:
@@ -121,16 +124,41 @@ def open_prefix(parts: PairParts, path: Path) -> KeptFile:
         raise EdgespecError(f"{path} has no {error}; delete it, and keep it anew") from None
 
 
-def write_prefix(
+@dataclass(frozen=True)
+class PrefixContent:
+    """What a file of a prefix will hold.
+
+    Attributes:
+        metadata: of which models, and by which programs.
+        arrays: of both roles: views of the caches.
+    """
+
+    metadata: Mapping[str, str]
+    arrays: Arrays
+
+    @property
+    def file_bytes(self) -> int:
+        return file_bytes(self.metadata, self.arrays)
+
+    def write(self, path: Path) -> None:
+        """Raises EdgespecError where the file cannot be written."""
+        try:
+            write_tensors(path, self.metadata, self.arrays)
+        except OSError as error:
+            raise EdgespecError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def prefix_content(
     parts: PairParts, path: Path, target: object | None = None, draft: object | None = None
-) -> None:
-    """Writes what the caches hold to a file.
+) -> PrefixContent:
+    """What the caches hold, for a file.
 
     Args:
+        path: of the file, for people.
         target, draft: the sequences of a batch; None: the pair's own.
 
     Raises:
-        EdgespecError: they hold nothing that can be kept, or the file cannot be written.
+        EdgespecError: they hold nothing that can be kept.
     """
     models = {TARGET: target or parts.target, DRAFT: draft if target else parts.draft}
     arrays = {
@@ -144,10 +172,7 @@ def write_prefix(
             f"{path} was not written: the cache is in the memory of {parts.devices[0].provider}, "
             "or holds nothing; keep prompts with the provider cpu"
         )
-    try:
-        write_tensors(path, {"kind": KIND, **identity_of(parts)}, cast(Arrays, arrays))
-    except OSError as error:
-        raise EdgespecError(f"{path} cannot be written: {error.strerror}") from None
+    return PrefixContent({"kind": KIND, **identity_of(parts)}, cast(Arrays, arrays))
 
 
 def identity_of(parts: PairParts) -> dict[str, str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from edgespec.core.model import common_length
 from edgespec.errors import EdgespecError
-from edgespec.pair.keeping.kept_file import identity_of, open_prefix, write_prefix
+from edgespec.pair.keeping.kept_file import identity_of, open_prefix, prefix_content
 
 if TYPE_CHECKING:
     from edgespec.pair.parts import PairParts
@@ -38,7 +38,8 @@ class KeptSequence(Protocol):
 class PrefixFolder:
     """The files, by their tokens. What was not used for the longest time goes first.
 
-    A file that cannot be written or read is said in the log: texts are made without it.
+    A file that cannot be written or read is said in the log: texts are made without it. The bytes
+    hold while a file is written, too; one that alone has more is not kept.
 
     Args:
         folder: holds a folder for each pair.
@@ -56,12 +57,16 @@ class PrefixFolder:
             self._folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         except OSError as error:
             raise EdgespecError(f"{self._folder} cannot be made: {error.strerror}") from None
+        for begun in self._folder.glob(f".*{SUFFIX}.*"):  # by a process that was killed
+            with suppress(OSError):
+                begun.unlink()
         for file in sorted(self._folder.glob(f"*{SUFFIX}")):
             try:
                 self._tokens[file] = open_prefix(parts, file).tokens
             except EdgespecError as error:
                 logger.warning("%s", error)
                 self._remove(file)
+        self._make_room()
 
     def lend(self, tokens: Sequence[int], own: int) -> None:
         """Lets a prompt begin with what is kept of it, if that is much more than `own` tokens."""
@@ -91,33 +96,37 @@ class PrefixFolder:
             return
         name = hashlib.sha256(" ".join(map(str, tokens)).encode()).hexdigest()[:32]
         file = self._folder / f"{name}{SUFFIX}"
-        try:
-            write_prefix(self._parts, file, target, draft)
-        except EdgespecError as error:
-            logger.warning("%s", error)
-            return
         shorter = [
             other
             for other, kept in self._tokens.items()
             if common_length(kept, tokens) == len(kept)
         ]
+        try:
+            content = prefix_content(self._parts, file, target, draft)
+            if content.file_bytes > self._most_bytes:
+                return
+            self._make_room(content.file_bytes, shorter)
+            content.write(file)
+        except EdgespecError as error:
+            logger.warning("%s", error)
+            return
         for other in shorter:
             self._remove(other)
         self._tokens[file] = tokens
-        self._make_room()
 
-    def _make_room(self) -> None:
-        """Removes the files that were not used for the longest time."""
-        sizes: dict[Path, tuple[float, int]] = {}
+    def _make_room(self, wanted: int = 0, first: Collection[Path] = ()) -> None:
+        """Removes the files that were not used for the longest time, as far as a file of `wanted`
+        bytes needs their room; of all, those of `first` first."""
+        sizes: dict[Path, tuple[bool, float, int]] = {}
         for file in self._tokens:
             with suppress(OSError):
                 about = file.stat()
-                sizes[file] = about.st_mtime, about.st_size
-        total = sum(size for _, size in sizes.values())
+                sizes[file] = file not in first, about.st_mtime, about.st_size
+        total = wanted + sum(size for *_, size in sizes.values())
         for file in sorted(sizes, key=sizes.__getitem__):
             if total <= self._most_bytes:
                 return
-            total -= sizes[file][1]
+            total -= sizes[file][-1]
             self._remove(file)
 
     def _remove(self, file: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec.errors import UsageError
-from edgespec.pair.keeping.kept_file import open_prefix, write_prefix
+from edgespec.pair.keeping.kept_file import open_prefix, prefix_content
 from edgespec.pair.keeping.prefix_folder import PrefixFolder
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class KeepsPrefixes(ABC):
         parts = engine.parts
         with engine.occupied():
             _compute(parts, tokens, spans)
-            write_prefix(parts, Path(path))
+            prefix_content(parts, Path(path)).write(Path(path))
         return len(tokens)
 
     def use_prefix(self, path: str | Path) -> int:
