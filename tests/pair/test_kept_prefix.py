@@ -112,7 +112,7 @@ def test_continuations_share_a_kept_prompt(plain, pair):
     assert [each.token_ids for each in found] == alone
 
 
-@pytest.mark.parametrize("form", FORMS[1:], scope="module")
+@pytest.mark.parametrize("form", FORMS[1:], indirect=True, scope="module")
 def test_another_process_has_the_same_text(chat_folder, kept, plain, form):
     program = (
         "import sys, edgespec\n"
