@@ -23,6 +23,7 @@ from edgespec.measure.bench import BenchRow
 from edgespec.measure.compare import ComparedWay
 from edgespec.measure.tune_result import Trial, Tuning
 from edgespec.pair.generation import Generation, Settings, Stream
+from edgespec.pair.opening.memory_estimate import MemoryEstimate
 from edgespec.pair.opening.profile import Profile
 
 __all__ = [
@@ -39,6 +40,9 @@ __all__ = [
     "stats_lines",
     "tuning_json",
 ]
+
+
+Measured = Mapping[str, RowInvariance]  # by variant
 
 
 def show_generation(stream: Stream, *, show_draft: bool, stats: bool, as_json: bool) -> None:
@@ -154,17 +158,18 @@ def _generation_json(result: Generation) -> str:
 
 
 def pair_json(
-    manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
+    manifest: Manifest, measured: Measured, profile: Profile | None, memory: MemoryEstimate
 ) -> str:
     """The manifest; "made_for": see `edgespec.artifact.hosts`; "measured": row invariance on this
     machine by variant; "kernels" and "kernels_missing" here; "chat_written_by": "template" or
-    "texts"; "profile": of tuning."""
+    "texts"; "profile": of tuning; "memory": estimated bytes."""
     here = {name: dataclasses.asdict(invariance) for name, invariance in measured.items()}
     tuned = profile and dataclasses.asdict(profile)
     whole = dataclasses.asdict(manifest)
     data = {
         **whole,
         "made_for": made_for(whole),
+        "memory": memory.to_dict(),
         "measured": here,
         "chat_written_by": _chat_writer(manifest),
         **_kernels_json(),
@@ -174,7 +179,7 @@ def pair_json(
 
 
 def describe_pair(
-    manifest: Manifest, measured: Mapping[str, RowInvariance], profile: Profile | None
+    manifest: Manifest, measured: Measured, profile: Profile | None, memory: MemoryEstimate
 ) -> str:
     """Models, graphs, sizes, row invariance, generation settings, kernels and the tuned setting."""
     lines = [
@@ -189,7 +194,7 @@ def describe_pair(
     lines.append(f"end of text: tokens {', '.join(map(str, manifest.eos_token_ids))}")
     lines.append(f"chat format: {_chat_format(manifest)}")
     lines.append(f"generation: {manifest.generation}")
-    lines.append(_kernels())
+    lines += [f"memory: {memory}", _kernels()]
     if profile is not None:
         draft = drafter_title(profile.draft, profile.draft_format, profile.draft_provider)
         target = variant_title(profile.target_format, profile.provider)

@@ -26,6 +26,12 @@ __all__ = ["inspect"]
 @click.option("--check", is_flag=True, help="Read all weights, too: are they what was exported?")
 @THREADS
 @click.option("--provider", help="See `edgespec providers`; default: as tuned, or the processor.")
+@click.option(
+    "--capacity",
+    type=click.IntRange(1),
+    help="Positions of a cache, for the estimate of memory; default: as `load` takes.",
+)
+@click.option("--texts", type=click.IntRange(1), default=1, help="That are made at once, for it.")
 def inspect(
     pair: str,
     as_json: bool,
@@ -34,6 +40,8 @@ def inspect(
     check: bool,
     threads: int | None,
     provider: str | None,
+    capacity: int | None,
+    texts: int,
 ) -> None:
     """Show what an exported PAIR consists of, and whether its target is exact.
 
@@ -47,7 +55,9 @@ def inspect(
     from edgespec.cli.render import describe_pair, pair_json
     from edgespec.library.pair_cache import pair_folder
     from edgespec.pair.opening.inspection import known_invariances, measured_invariances
-    from edgespec.pair.opening.setup import LoadRequest, profile_of_this_machine
+    from edgespec.pair.opening.loading import default_capacity
+    from edgespec.pair.opening.memory_estimate import estimated_memory
+    from edgespec.pair.opening.setup import LoadRequest, profile_of_this_machine, resolve_setup
 
     folder = pair_folder(pair)
     manifest = read_manifest(folder)
@@ -60,4 +70,7 @@ def inspect(
         invariances = measured_invariances(folder, manifest, profile, request, long=measure_long)
     else:
         invariances = known_invariances(folder, manifest, profile, request)
-    click.echo((pair_json if as_json else describe_pair)(manifest, invariances, profile))
+    setup = resolve_setup(manifest, profile, request)
+    formats = setup.target_format, setup.draft_format
+    memory = estimated_memory(manifest, formats, capacity or default_capacity(manifest), texts)
+    click.echo((pair_json if as_json else describe_pair)(manifest, invariances, profile, memory))

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from edgespec.cli.ending import ending_at_sigterm
 from edgespec.cli.options import DRAFTING, drafting
 from edgespec.cli.parameters.loading_options import LOADINGS, PROMPT_CACHE, WHEN_FULL, Loading
 from edgespec.cli.parameters.request_options import STRICT, TEXTS
 from edgespec.cli.service_log import LEVELS, service_log
+from edgespec.device.device import CPU
 from edgespec.errors import UsageError, needs_extra, shortened
 
 if TYPE_CHECKING:
@@ -154,15 +156,38 @@ def serve(
 
     Origins(origins)  # refused before anything is loaded
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
+    asked = _is_given("texts") or _is_given("capacity")
     with service_log(log_level, log_format == "json", log_file), listening(host, port) as at:
         with answering_while_loading(at), ending_at_sigterm():
             named = _named(loadings)
             pairs = {name: loading.pair(plainly=no_draft) for name, loading in named.items()}
+            _check_memory(pairs, texts, asked)
             most = max(usual_max_body(pair.target.capacity) for pair in pairs.values())
             limits = Limits(texts, queue, max_body or most, timeout, max_sound)
             served = application(pairs, options, limits, host, api_key, origins, strict)
         _tell(pairs, host, at.getsockname()[1], texts)
         run(served, at, limits, grace)
+
+
+def _is_given(option: str) -> bool:
+    """Whether a user chose the value, on the command line, in the environment or in a file."""
+    return click.get_current_context().get_parameter_source(option) != ParameterSource.DEFAULT
+
+
+def _check_memory(pairs: Mapping[str, Pair], texts: int, asked: bool) -> None:
+    """Says now what would end the server in the middle of long texts."""
+    from edgespec.pair.opening.memory_estimate import check_memory, estimated_memory
+
+    estimates = {
+        name: estimated_memory(
+            pair.manifest, pair.formats, pair.target.capacity, texts if pair.shares_calls else 1
+        )
+        for name, pair in pairs.items()
+        if pair.parts.devices[0].provider == CPU
+    }
+    total = sum(estimate.total for estimate in estimates.values())
+    for name, estimate in estimates.items():
+        check_memory(estimate, name, asked=asked, others=total - estimate.total)
 
 
 def _tell(pairs: Mapping[str, Pair], host: str, port: int, texts: int) -> None:

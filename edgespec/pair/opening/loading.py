@@ -22,6 +22,7 @@ from edgespec.drafters.registry import available
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import open_vocabulary
 from edgespec.pair.opening.invariance_cache import invariance_here, known_invariance
+from edgespec.pair.opening.memory_estimate import check_memory, estimated_memory
 from edgespec.pair.opening.runtime import checked_capacity, open_model
 from edgespec.pair.opening.setup import (
     LoadRequest,
@@ -89,13 +90,15 @@ def load(
         prefix: a file of `Pair.save_prefix`, which texts begin with where they can.
 
     Raises:
-        EdgespecError: the folder is not a pair, is damaged, or cannot be run here.
+        EdgespecError: the folder is not a pair, is damaged, or cannot be run here: also where the
+            capacity that was given takes more memory than there is.
     """
     manifest, tokenizer = read_manifest(folder := Path(folder)), load_tokenizer(folder)
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
     invariance_of = known_invariance if allow_inexact else invariance_here
-    capacity = _capacity(manifest, capacity)
+    asked, capacity = capacity is not None, _capacity(manifest, capacity)
+    _check_memory(manifest, setup, capacity, asked)
     invariance = invariance_of(folder, manifest, setup.target_format, setup.device, capacity)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
     parts = PairParts(
@@ -117,6 +120,14 @@ def load(
         occupied=OneAtATime(waits=wait),
     )
     return _pair(folder, parts, prefix)
+
+
+def _check_memory(manifest: Manifest, setup: ResolvedSetup, capacity: int, asked: bool) -> None:
+    """Before anything is opened; the memory of other devices is not known."""
+    if setup.device.provider == CPU:
+        formats = setup.target_format, setup.draft_format
+        estimate = estimated_memory(manifest, formats, capacity)
+        check_memory(estimate, manifest.target.source, asked=asked)
 
 
 def _mark_used(folder: Path, parts: PairParts) -> None:
