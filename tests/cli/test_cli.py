@@ -92,6 +92,7 @@ def test_inspect_as_json_is_the_manifest(tiny_folder):
     assert data.pop("measured")["fp32"]["is_row_invariant"]
     assert data.pop("profile") is None
     assert data.pop("made_for") is None  # any machine
+    assert data.pop("memory")["texts"] == 1
     kernels = installed_kernels()
     assert data.pop("kernels") == (kernels and str(kernels))
     assert data.pop("kernels_missing") == missing_kernels()

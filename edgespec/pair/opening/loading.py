@@ -90,15 +90,13 @@ def load(
         prefix: a file of `Pair.save_prefix`, which texts begin with where they can.
 
     Raises:
-        EdgespecError: the folder is not a pair, is damaged, or cannot be run here: also where the
-            capacity that was given takes more memory than there is.
+        EdgespecError: the folder is not a pair, is damaged, or cannot be run here.
     """
     manifest, tokenizer = read_manifest(folder := Path(folder)), load_tokenizer(folder)
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
     invariance_of = known_invariance if allow_inexact else invariance_here
-    asked, capacity = capacity is not None, _capacity(manifest, capacity)
-    _check_memory(manifest, setup, capacity, asked)
+    capacity = _capacity(manifest, setup, capacity)
     invariance = invariance_of(folder, manifest, setup.target_format, setup.device, capacity)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
     parts = PairParts(
@@ -120,14 +118,6 @@ def load(
         occupied=OneAtATime(waits=wait),
     )
     return _pair(folder, parts, prefix)
-
-
-def _check_memory(manifest: Manifest, setup: ResolvedSetup, capacity: int, asked: bool) -> None:
-    """Before anything is opened; the memory of other devices is not known."""
-    if setup.device.provider == CPU:
-        formats = setup.target_format, setup.draft_format
-        estimate = estimated_memory(manifest, formats, capacity)
-        check_memory(estimate, manifest.target.source, asked=asked)
 
 
 def _mark_used(folder: Path, parts: PairParts) -> None:
@@ -228,11 +218,16 @@ def default_capacity(manifest: Manifest) -> int:
     return min(manifest.target.capacity, most or manifest.target.capacity)
 
 
-def _capacity(manifest: Manifest, capacity: int | None) -> int:
-    """The capacity asked for, checked before anything is measured, or the default."""
-    capacity = default_capacity(manifest) if capacity is None else capacity
+def _capacity(manifest: Manifest, setup: ResolvedSetup, asked: int | None) -> int:
+    """The capacity asked for, or the default, checked before anything is measured or opened: the
+    models must have so many positions, and the caches must fit into memory."""
+    capacity = default_capacity(manifest) if asked is None else asked
     for model in filter(None, (manifest.target, manifest.draft)):
         checked_capacity(model, capacity)
+    if setup.device.provider == CPU:  # the memory of others is not known
+        formats = setup.target_format, setup.draft_format
+        estimate = estimated_memory(manifest, formats, capacity)
+        check_memory(estimate, manifest.target.source, asked=asked is not None)
     return capacity
 
 
