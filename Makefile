@@ -260,10 +260,14 @@ build/npu/tiny/edgespec.json: .venv/export scripts/npu/export_tiny.py
 build/npu/first-layers/edgespec.json: build/first-layers/2/config.json build/first-layers/1/config.json
 	$(BIN)/edgespec export build/first-layers/2 build/first-layers/1 --for npu --capacity 64 --no-measure -o build/npu/first-layers --force
 
+build/npu/refused/wide/edgespec.json: .venv/export scripts/npu/export_refused.py
+	$(BIN)/python scripts/npu/export_refused.py build/npu/refused
+
 CHECK_NPU := PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/providers/check_pair.py qnn
-test-npu: build/npu/environment build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
+test-npu: build/npu/environment build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json build/npu/refused/wide/edgespec.json
 	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 40
 	$(CHECK_NPU) build/npu/first-layers --tokens 3 --prompts 6
+	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_refused.py build/npu/refused
 
 # More samples and prompts, and a whole pair: for at least ten minutes.
 test-npu-whole: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json

@@ -153,7 +153,8 @@ def test_a_call_that_fails_on_a_device_names_it_in_one_line(exported, monkeypatc
 
 
 def test_a_graph_that_a_device_does_not_take_whole_is_one_line(tiny_folder, monkeypatch):
-    """As one with fixed shapes that is too wide for an NPU."""
+    """As one with fixed shapes that is too wide for an NPU; `make test-npu` has one of 65,536
+    positions, which Qualcomm's compiler refuses."""
 
     def refused(*_, providers, **__):
         assert providers == [("ChipProvider", {})]  # with the processor beside it none runs wholly
