@@ -103,10 +103,20 @@ describe("the server's page", { skip: missing }, () => {
     await page.setViewportSize(SIZES.desktop);
   });
 
-  test("a new chat is empty", async () => {
+  test("a new chat is empty, also while an answer is written, and offers prompts", async () => {
+    await ask("Tell a long story about a dog.");
+    await begun();
     await button("New chat").click();
+    await button("Send").waitFor();
     assert.equal(await page.locator("article").count(), 0);
-    await checkAccessibility(page);
+    await pictures(page, "server-empty");
+    const asked = page.waitForRequest("**/v1/chat/completions");
+    await button("Why is the sky blue? Answer in one sentence.").click();
+    assert.deepEqual(
+      (await asked).postDataJSON().messages.map(({ role }: { role: string }) => role),
+      ["user"],
+    );
+    await answer().locator("footer").getByText("tokens/s").waitFor();
   });
 
   test("a server that is gone is one sentence", async () => {
