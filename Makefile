@@ -268,6 +268,7 @@ test-npu: build/npu/environment build/npu/tiny/edgespec.json build/npu/first-lay
 	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 40
 	$(CHECK_NPU) build/npu/first-layers --tokens 3 --prompts 6
 	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_refused.py build/npu/refused
+	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_contexts.py build/npu/tiny
 
 # More samples and prompts, and a whole pair: for at least ten minutes.
 test-npu-whole: build/npu/environment build/npu/en-de/edgespec.json build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json
