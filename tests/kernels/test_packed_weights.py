@@ -3,13 +3,17 @@ that does not hold for it is not used."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from depth import DEEP
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.device.kernels import installed_kernels
@@ -145,3 +149,54 @@ def test_small_weights_are_not_kept(folder, monkeypatch):
     monkeypatch.undo()
     logits(folder, "int8")
     assert kept(folder, "int8") == []
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+READER = """
+import json, sys
+from pathlib import Path
+from edgespec_runtimes.ort.processor import packed_weights
+packed_weights.LEAST_BYTES = 0
+import edgespec
+folder, form = sys.argv[1:]
+pair = edgespec.load(folder, threads=1, target_format=form, allow_inexact=True)
+pair.generate("The same pages", max_new_tokens=20, chat=False, temperature=1.0, seed=1)
+print(flush=True)
+sys.stdin.readline()  # until the other one has read them, too
+found, inside = {"Rss": 0, "Private_Dirty": 0, "Anonymous": 0, "Pss": 0}, False
+for line in Path("/proc/self/smaps").read_text().splitlines():
+    name, *rest = line.split()
+    if "-" in name and not name.endswith(":"):
+        inside = len(rest) == 5 and "/target/" in rest[-1] and "/packed/" in rest[-1]
+    elif inside and name[:-1] in found:
+        found[name[:-1]] += int(rest[0])
+print(json.dumps(found), flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a page")
+@pytest.mark.parametrize("variant", FORMATS if DEEP else ["int8"])
+def test_processes_share_the_pages_of_the_weights(folder, variant):
+    """None has a copy of its own, and each counts half of them."""
+    logits(folder, variant)
+    (file,) = kept(folder, variant)
+    command = [sys.executable, "-c", READER, str(folder), variant]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as one, subprocess.Popen(command, **pipes) as other:
+        try:
+            for process in (one, other):
+                assert process.stdout.readline() == "\n"
+            found = []
+            for process in (one, other):
+                process.stdin.write("\n")
+                process.stdin.flush()
+                found.append(json.loads(process.stdout.readline()))
+        finally:
+            for process in (one, other):
+                process.kill()
+    for memory in found:
+        assert memory["Private_Dirty"] == memory["Anonymous"] == 0
+        assert memory["Rss"] * 1024 > file.stat().st_size / 2
+        assert memory["Pss"] <= memory["Rss"] * 0.6

@@ -112,6 +112,30 @@ def test_a_summary_of_the_callers_stands_for_what_is_left_out(pair):
     assert generated(pair, read).token_ids == result.token_ids
 
 
+@pytest.mark.parametrize("made", [None, "a summary", b"x", user_message("a"), 5])
+def test_what_is_no_list_of_messages_is_refused(pair, made):
+    pair.when_full = lambda dropped: made
+    with pytest.raises(
+        UsageError, match=r"when_full's function returned .*; return a list"
+    ) as error:
+        generated(pair, turns(40))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("made", [[user_message("h" * 900)], list], ids=["long", "all"])
+def test_a_summary_that_is_too_long_names_what_made_it(pair, made):
+    pair.when_full = made if callable(made) else lambda dropped: made
+    with pytest.raises(UsageError, match="with what when_full's function made of 78 messages"):
+        generated(pair, turns(40))
+
+
+def test_a_summary_may_change_the_list_it_is_given(pair):
+    pair.when_full = lambda dropped: dropped.clear() or (message for message in ())
+    result = generated(pair, turns(40))
+    pair.when_full = "drop"
+    assert result.dropped_messages == generated(pair, turns(40)).dropped_messages > 0
+
+
 @pytest.mark.parametrize("policy", [None, "oldest", 3, b"drop"])
 def test_there_is_no_other_policy(pair, policy):
     with pytest.raises(UsageError, match="when_full is"):

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from edgespec.artifact.chat_format import Message
-from edgespec.chat.long_conversation import Policy, kept_turns, turns_of
+from edgespec.chat.long_conversation import Policy, Summarize, kept_turns, turns_of
+from edgespec.errors import UsageError, shortened
 from edgespec.pair.prompt import Prompt, PromptInput
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def fitting(
         policy: "drop", or what makes messages of those that are left out.
 
     Raises:
-        UsageError: as of `PromptEncoder`: also where the newest turn alone is too long.
+        UsageError: as of `PromptEncoder`: also where the newest turn alone is too long, or what
+            the function returns is too long or no messages.
     """
     room = most - min(most // ANSWER_SHARE, LONGEST_ANSWER)
     messages = _messages(given)
@@ -57,12 +59,17 @@ def fitting(
     first = kept_turns(turns, lambda text: len(tokens_of(text)), len(last.tokens) - costs, room)
     while True:
         dropped = [message for turn in turns[:first] for message in turn]
-        stand = policy(dropped) if callable(policy) and dropped else ()
+        stand = _stand_in(policy, dropped) if callable(policy) and dropped else []
         kept = [message for turn in turns[first:] for message in turn]
         found = encode([*head, *stand, *kept], most=None)
         if len(found.tokens) <= room or first >= len(turns) - 1:
             break
         first += 1
+    if stand and len(found.tokens) > most:
+        raise UsageError(
+            f"the prompt has {len(found.tokens)} tokens with what when_full's function made of "
+            f"{len(dropped)} messages, and the cache holds {most}; return less"
+        )
     logger.info(
         "the oldest %d of %d messages are left out: %d tokens, and the cache holds %d",
         len(dropped),
@@ -81,6 +88,17 @@ def _messages(given: PromptInput) -> list[Message] | None:
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         return None
     return cast("list[Message]", parts)
+
+
+def _stand_in(summarize: Summarize, dropped: Sequence[Message]) -> list[Message]:
+    """The messages that a caller's function makes of others, which it may change."""
+    made = summarize(list(dropped))
+    if isinstance(made, (str, bytes, Mapping)) or not isinstance(made, Iterable):
+        raise UsageError(
+            f"when_full's function returned {shortened(made)}; return a list of messages, which "
+            "may be empty"
+        )
+    return list(made)
 
 
 def _said(message: Message) -> str:

@@ -24,7 +24,7 @@ __all__ = ["FOLDER", "SWITCH", "packed_weights"]
 
 FOLDER = "packed"
 SWITCH = "EDGESPEC_PACKED"  # "0" neither writes nor reads such files
-LEAST_BYTES = 16_000_000  # of weights: packing less takes a few hundredths of a second
+LEAST_BYTES = 4_000_000  # of weights: less is packed in no time, into little memory
 ROOM = 4  # times the weights' bytes must be free on the disk: a cache should not fill it
 
 
