@@ -119,6 +119,7 @@ def test_what_is_no_list_of_messages_is_refused(pair, made):
         UsageError, match=r"when_full's function returned .*; return a list"
     ) as error:
         generated(pair, turns(40))
+    assert str(error.value).endswith("return a list of messages, which may be empty")
     assert "\n" not in str(error.value)
 
 

@@ -25,7 +25,7 @@ logger = logging.getLogger("edgespec")
 # Measured by benchmarks/memory.py: Python, NumPy, ONNX Runtime and edgespec with two models, a
 # tokenizer per byte of its file, and weights per byte of theirs: what is read of them as they lie,
 # in the order of the kernels, or in ONNX Runtime's copies.
-PROGRAMS, TOKENIZER_FACTOR, WEIGHTS_FACTOR = 98_000_000, 7, 1.25
+PROGRAMS, TOKENIZER_FACTOR, WEIGHTS_FACTOR = 114_000_000, 7, 1.25
 STATE_SLOTS = 5  # of a recurrent layer, for each text
 FLOAT = 4  # bytes
 MB = 1_000_000
