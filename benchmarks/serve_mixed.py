@@ -37,7 +37,7 @@ from serve_mixed_interfaces import INTERFACES, Interface
 
 LEAVING = 0.2  # share of requests
 GROWTH = 1.03  # of memory from the first half of a life to its second, at most
-WARM = 45.0  # seconds of a life whose memory is not counted: caches fill
+WARM = 300  # answers of a life before its memory counts: caches fill
 LATE = 5.0  # seconds after the grace in which the process has to be gone
 SAMPLED = {"temperature": 0.8, "top_p": 0.9, "seed": 7}
 
@@ -52,19 +52,21 @@ class Life:
 
     Attributes:
         is_ready: its pairs are loaded.
-        memory: (seconds since it was ready, resident MB).
+        requests: that it answered.
+        memory: (answers so far, resident MB), every two seconds.
         ended: seconds from SIGTERM to its end, and its exit code.
     """
 
     process: subprocess.Popen[bytes]
     is_ready: bool = False
-    memory: list[tuple[float, float]] = field(default_factory=list)
+    requests: int = 0
+    memory: list[tuple[int, float]] = field(default_factory=list)
     running_at_sigterm: int = 0
     ended: tuple[float, int] | None = None
 
     def growth(self) -> float | None:
         """Median memory of the second half over that of the first; None for a short life."""
-        values = [megabytes for seconds, megabytes in self.memory if seconds > WARM]
+        values = [megabytes for requests, megabytes in self.memory if requests > WARM]
         half = len(values) // 2
         return median(values[half:]) / median(values[:half]) if half >= 5 else None
 
@@ -77,6 +79,8 @@ class Mixed:
         done: requests by interface, streamed or whole, and what became of them.
         errors: what must not be.
         texts: by request, what the first answer was.
+        running: requests that wait for an answer or read it.
+        usual: seconds of a request that is read to its end, as of late.
     """
 
     pair: Path
@@ -89,6 +93,7 @@ class Mixed:
     texts: dict[str, str] = field(default_factory=dict)
     lives: list[Life] = field(default_factory=list)
     running: int = 0
+    usual: float = 1.0
 
     async def start(self) -> None:
         """Starts the server, and waits until it is ready."""
@@ -117,6 +122,8 @@ class Mixed:
         """Asks for one text after the other."""
         choose = random.Random(number)
         while True:
+            if self.options.pause:
+                await asyncio.sleep(choose.expovariate(1 / self.options.pause))
             interface = choose.choice(INTERFACES)
             streams, leaves = choose.random() < 0.5, choose.random() < LEAVING
             length = choose.choice([self.options.tokens // 4, self.options.tokens])
@@ -124,7 +131,7 @@ class Mixed:
             fields = {"max_tokens": length, **(SAMPLED if sampled else {"temperature": 0})}
             prompt = choose.choice(self.prompts)
             body = interface.body(prompt, fields, streams)
-            until = choose.random() * length / 20 if leaves else None
+            until = choose.random() * self.usual if leaves else None
             key = json.dumps([interface.family(sampled), prompt, fields])
             kind = f"{interface.path}, {'streamed' if streams else 'whole'}"
             await self.until_taken(interface, body, kind, key, until)
@@ -143,6 +150,7 @@ class Mixed:
             until: seconds after which the client leaves; None for one that reads all.
         """
         while True:
+            began = time.perf_counter()
             try:
                 async with asyncio.timeout(until):
                     text = await self.ask(interface, body)
@@ -156,6 +164,7 @@ class Mixed:
                 self.errors.append(f"{kind}: {type(error).__name__} {error}"[:300])
             else:
                 self.done[kind] += 1
+                self.usual += 0.1 * (time.perf_counter() - began - self.usual)
                 if self.texts.setdefault(key, text) != text:
                     self.errors.append(f"{kind}: another text for {key}: {text!r}"[:600])
             return
@@ -183,6 +192,7 @@ class Mixed:
             self.running -= 1
         if not lines or b" 503 " in lines[0]:
             raise TurnedAwayError
+        self.lives[-1].requests += 1
         if b" 200 " not in lines[0]:
             raise RequestError(b"".join(lines).decode())
         return interface.text(lines, bool(body.get("stream")))
@@ -190,10 +200,10 @@ class Mixed:
     async def watch(self) -> None:
         """Notes the server's memory."""
         while True:
-            life, began = self.lives[-1], time.perf_counter()
+            life = self.lives[-1]
             while life.is_ready and life.ended is None:
                 if (resident := megabytes(life.process.pid)) is not None:
-                    life.memory.append((time.perf_counter() - began, resident))
+                    life.memory.append((life.requests, resident))
                 await asyncio.sleep(2)
             await asyncio.sleep(0.2)
 
@@ -256,6 +266,9 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=4, help="minutes between restarts")
     parser.add_argument("--grace", type=float, default=60, help="seconds after SIGTERM")
     parser.add_argument("--tokens", type=int, default=64, help="of a text, at most")
+    parser.add_argument(
+        "--pause", type=float, default=0, help="mean seconds before each request of a client"
+    )
     options, record = begin(parser)
     with tempfile.TemporaryDirectory() as folder:
         prompts = prompts_for(options.pair)[:12]
@@ -274,8 +287,9 @@ def main() -> None:
         "different requests that were compared": len(load.texts),
         "running at SIGTERM": [life.running_at_sigterm for life in load.lives],
         "seconds from SIGTERM to the end": [seconds for seconds, _ in ends],
+        "requests of each life": [life.requests for life in load.lives],
         "growth of memory in each life": growths,
-        "memory": [max(mb for _, mb in life.memory) for life in load.lives if life.memory],
+        "most MB": [max(mb for _, mb in life.memory) for life in load.lives if life.memory],
     }
     for name, value in row.items():
         print(f"{name}: {value}")
