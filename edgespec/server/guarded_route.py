@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
-from contextlib import suppress
-from typing import NoReturn
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
@@ -14,12 +15,13 @@ from starlette.types import Receive, Scope, Send
 
 from edgespec.errors import EdgespecError
 from edgespec.openai.openai_errors import unexpected
-from edgespec.server.http.event_stream import EventStream, Framing, timed
+from edgespec.server.cut_off import cut_off
+from edgespec.server.http.event_stream import EventStream, Framing
 from edgespec.server.request_record import RequestRecord, record_of
 from edgespec.server.served import Served
 from edgespec.server.statuses import error_object, refusal
 
-__all__ = ["GuardedRoute", "until_left"]
+__all__ = ["GuardedRoute", "while_waited_for"]
 
 CLIENT_LEFT = 499  # nginx's status for a request whose client has left; nobody reads it
 
@@ -51,13 +53,13 @@ class GuardedRoute(ABC):
         """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        send = timed(send, self._served.limits.timeout)
         events = EventStream(send, self._framing)
         record = record_of(scope)
         try:
             http = HttpRequest(scope, receive)
             self._served.check()
-            response = await self._served.until_stopped(self.respond(http, events, record))
+            async with self._served.until_stopped():
+                response = await self.respond(http, events, record)
         except ClientDisconnect:
             record.left = True
             response = None if events.started else Response(status_code=CLIENT_LEFT)
@@ -81,8 +83,22 @@ class GuardedRoute(ABC):
         return None
 
 
-async def until_left(http: HttpRequest) -> NoReturn:
-    """Waits until the client closes the connection; the body must have been read."""
-    while (await http.receive())["type"] != "http.disconnect":
-        pass
-    raise ClientDisconnect
+@asynccontextmanager
+async def while_waited_for(http: HttpRequest) -> AsyncIterator[None]:
+    """The block ends when the client closes the connection; the request's body must have been read.
+
+    Raises:
+        ClientDisconnect: it has.
+    """
+    async with cut_off() as block:
+
+        async def watch() -> None:
+            while (await http.receive())["type"] != "http.disconnect":
+                pass
+            block(ClientDisconnect())
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield
+        finally:
+            watching.cancel()

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping
-from typing import NoReturn, TypeVar
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 
 from edgespec.openai.unknown_fields import UnknownFields
 from edgespec.pair.concurrent.daemon_threads import DaemonThreads
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.pair import Pair
+from edgespec.server.cut_off import CutOff, cut_off
 from edgespec.server.limits import Limits
 from edgespec.server.observations import Observations
 from edgespec.server.served_model import ServedModels
 from edgespec.server.served_speech import ServedSpeech
 from edgespec.server.statuses import StoppingError
 
-__all__ = ["Served", "first_of"]
+__all__ = ["Served"]
 
-READERS = 2  # requests that are read at once; reading checks grammars and renders templates
+# Requests that are read at once: grammars are checked, templates rendered, prompts encoded.
+READERS = 4
 
-T = TypeVar("T")
+
+class _Stopping(asyncio.Event):
+    """Is set when the server stops; ends the blocks that were added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks: set[CutOff] = set()
+
+    def set(self) -> None:
+        super().set()
+        for block in self.blocks:
+            block(StoppingError("the server is stopping; start it again"))
 
 
 class Served:
@@ -56,7 +69,7 @@ class Served:
         self.speeches = {
             name: ServedSpeech(name, pair, draft, limits.queue) for name, pair in hearing.items()
         }
-        self.stopping = asyncio.Event()
+        self.stopping = _Stopping()
         self.draining = asyncio.Event()
         self.unknown = UnknownFields(strict)
         self.readers = DaemonThreads(READERS)
@@ -67,23 +80,12 @@ class Served:
         if self.draining.is_set() or self.stopping.is_set():
             raise StoppingError("the server is stopping; ask it again when it has been started")
 
-    async def until_stopped(self, work: Awaitable[T]) -> T:
-        """The result of the work, unless the server stops first. Raises StoppingError then."""
-
-        async def stopped() -> NoReturn:
-            await self.stopping.wait()
-            raise StoppingError("the server is stopping; start it again")
-
-        return await first_of(work, stopped())
-
-
-async def first_of(work: Awaitable[T], ends: Awaitable[NoReturn]) -> T:
-    """The result of `work`, unless `ends` raises first. The other one is cancelled."""
-    tasks = (asyncio.ensure_future(work), asyncio.ensure_future(ends))
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return tasks[0].result() if tasks[0].done() else tasks[1].result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    @asynccontextmanager
+    async def until_stopped(self) -> AsyncIterator[None]:
+        """The block ends when the server stops. Raises StoppingError then."""
+        async with cut_off() as block:
+            self.stopping.blocks.add(block)
+            try:
+                yield
+            finally:
+                self.stopping.blocks.discard(block)

@@ -7,12 +7,12 @@ from starlette.responses import Response
 
 from edgespec.errors import EdgespecError, UsageError
 from edgespec.openai.transcriptions import FIELDS, TranscriptionRequest, transcription_request
-from edgespec.server.guarded_route import GuardedRoute, until_left
+from edgespec.server.guarded_route import GuardedRoute, while_waited_for
 from edgespec.server.http.event_stream import NAMED_EVENTS, EventStream
 from edgespec.server.http.json_response import JsonResponse
 from edgespec.server.http.upload import Upload, uploaded
 from edgespec.server.request_record import RequestRecord
-from edgespec.server.served import Served, first_of
+from edgespec.server.served import Served
 from edgespec.server.served_speech import ServedSpeech
 from edgespec.speech.transcript import Transcript
 
@@ -32,8 +32,11 @@ class SpeechRoute(GuardedRoute):
         self, http: HttpRequest, events: EventStream, record: RequestRecord
     ) -> Response | None:
         limits = self._served.limits
-        async with uploaded(http, limits.max_sound, limits.timeout) as upload:
-            return await first_of(self._answer(upload, events, record), until_left(http))
+        async with (
+            uploaded(http, limits.max_sound, limits.timeout) as upload,
+            while_waited_for(http),
+        ):
+            return await self._answer(upload, events, record)
 
     async def _answer(
         self, upload: Upload, events: EventStream, record: RequestRecord

@@ -5,25 +5,38 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import NamedTuple
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from edgespec.openai.answer_events import Answering, Event
 from edgespec.openai.json_value import JsonObject
+from edgespec.openai.openai_api import Request
 from edgespec.pair.concurrent.async_batch import AsyncStream, interleaved
 from edgespec.pair.generation import Chunk
 from edgespec.pair.generation_options import GenerationOptions
-from edgespec.server.guarded_route import GuardedRoute, until_left
+from edgespec.pair.prompt import Prompt
+from edgespec.server.guarded_route import GuardedRoute, while_waited_for
 from edgespec.server.http.body import json_object, read_body
 from edgespec.server.http.event_stream import EventStream
 from edgespec.server.http.json_response import JsonResponse
 from edgespec.server.request_record import RequestRecord
-from edgespec.server.served import Served, first_of
+from edgespec.server.served import Served
 from edgespec.server.served_model import ServedModel
 from edgespec.server.text_apis import Asked, TextApi
 
 __all__ = ["TextRoute"]
+
+
+class _Read(NamedTuple):
+    """A request that was read, its answer to come, and its prompts as token ids."""
+
+    model: ServedModel
+    request: Request
+    answer: Answering
+    prompts: Sequence[Prompt]
+    options: GenerationOptions
 
 
 class TextRoute(GuardedRoute):
@@ -38,39 +51,45 @@ class TextRoute(GuardedRoute):
     ) -> Response | None:
         self._served.by_name.check()  # before the body takes memory
         body = await read_body(http, self._served.limits)
-        whole = await first_of(self._answer(body, events, record), until_left(http))
+        async with while_waited_for(http):
+            whole = await self._answer(body, events, record)
         return None if whole is None else JsonResponse(whole)
 
-    def _read(self, text: bytes) -> tuple[ServedModel, Asked | JsonObject]:
-        """The model that a request is for, and what it asks; or the answer, if it is no text."""
+    def _read(self, text: bytes, record: RequestRecord) -> _Read | JsonObject:
+        """What a request asks; or the answer, if it asks for no text."""
         body = json_object(text)
         self._served.unknown.check(body, self._api.unknown)
         model = self._served.by_name.wanted(body.get("model"))
-        return model, self._api.read(body, model)
+        record.model = model.name
+        asked = self._api.read(body, model)
+        if not isinstance(asked, Asked):
+            return asked
+        request, answer = asked
+        options: GenerationOptions = {**request.options, **self._served.drafting}
+        prompts = [model.batch.batch.encoded(prompt, options) for prompt in request.prompts]
+        return _Read(model, request, answer, prompts, options)
 
     async def _answer(
         self, body: bytes, events: EventStream, record: RequestRecord
     ) -> JsonObject | None:
-        model, asked = await self._served.readers.run(partial(self._read, body))
-        record.model = model.name
-        if not isinstance(asked, Asked):
-            return asked
-        request = asked.request
-        options: GenerationOptions = {**request.options, **self._served.drafting}
+        read = await self._served.readers.run(partial(self._read, body, record))
+        if not isinstance(read, _Read):
+            return read
+        model, request, answer, prompts, options = read
         model.check()
         streams = [
             stream
-            for prompt in request.prompts
+            for prompt in prompts
             for stream in model.batch.sample_streams(prompt, request.n, **options)
         ]
         try:
             async with aclosing(interleaved(streams)) as chunks:
                 if request.streams:
-                    await _send_events(asked.answer, streams, _counted(chunks, record), events)
+                    await _send_events(answer, streams, _counted(chunks, record), events)
                     return None
                 async for _ in _counted(chunks, record):
                     pass
-                return asked.answer.whole([stream.result for stream in streams])
+                return answer.whole([stream.result for stream in streams])
         finally:
             record.add_results([s.result for s in streams if s.has_begun], request.n)
 

@@ -10,16 +10,16 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
-from starlette.requests import ClientDisconnect
 
 import edgespec
 from command import EDGESPEC, run
 from depth import one_in
 from edgespec.artifact.chat_format import user_message
+from edgespec.server import app
 from edgespec.server.app import application
-from edgespec.server.http.event_stream import timed
 from edgespec.server.http.http_server import _TimedConnection
 from edgespec.server.limits import Limits, usual_max_body
 from edgespec.server.served_model import QueueFullError, ServedModels
@@ -330,14 +330,57 @@ def test_a_connection_without_a_request_is_closed(pair, beginning, earlier):
                 pass
 
 
-def test_a_client_that_accepts_nothing_counts_as_gone():
+@pytest.fixture
+def narrow(monkeypatch, tmp_path):
+    """A long page, and connections that hold little of it; gives a client of a port."""
+    page = tmp_path / "page.html"
+    page.write_bytes(b"p" * 99_999 + b"!")
+    monkeypatch.setattr(app, "PAGE", page)
+
+    def made(self, transport):
+        connection_made(self, transport)
+        transport.set_write_buffer_limits(0)
+        accepted = transport.get_extra_info("socket")
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    connection_made = _TimedConnection.connection_made
+    monkeypatch.setattr(_TimedConnection, "connection_made", made)
+
+    def client(port):
+        asking = socket.socket()
+        asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        asking.settimeout(60)
+        asking.connect(("127.0.0.1", port))
+        asking.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return asking
+
+    return client
+
+
+def received(asking, pause):
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := asking.recv(2048):
+            parts.append(part)
+            time.sleep(pause)
+    return b"".join(parts)
+
+
+def test_a_client_that_accepts_nothing_counts_as_gone(pair, narrow, monkeypatch):
     """Such a client would hold the pair for as long as it likes."""
+    lost, closed = threading.Event(), _TimedConnection.connection_lost
+    monkeypatch.setattr(
+        _TimedConnection, "connection_lost", lambda self, error: (closed(self, error), lost.set())
+    )
+    with Served(pair, timeout=0.1) as port, narrow(port) as asking:
+        assert lost.wait(60)
+        assert not received(asking, 0).endswith(b"!")
 
-    async def blocked(_):
-        await asyncio.Event().wait()
 
-    with pytest.raises(ClientDisconnect):
-        asyncio.run(timed(blocked, 0.01)({"type": "http.response.body"}))
+def test_a_client_that_is_slow_gets_its_whole_answer(pair, narrow):
+    """The whole takes longer than the limit, which holds for each part."""
+    with Served(pair, timeout=0.3) as port, narrow(port) as asking:
+        assert received(asking, 0.01).endswith(b"!")
 
 
 # --- the command ---------------------------------------------------------------------------------

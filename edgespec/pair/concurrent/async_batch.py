@@ -155,7 +155,7 @@ class _PromptOnce:
     def __init__(self, batch: AsyncBatch, prompt: PromptInput, options: GenerationOptions) -> None:
         self._batch = batch
         self._encode = partial(batch.batch.encoded, prompt, options)
-        self._encoded: Prompt | None = None
+        self._encoded = prompt if isinstance(prompt, Prompt) else None
 
     async def tokens(self) -> Prompt:
         """Raises UsageError as `Pair.stream`."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from starlette.requests import ClientDisconnect
-from starlette.types import Message, Send
+from starlette.types import Send
 
 from edgespec.openai.answer_events import Event
 from edgespec.openai.json_value import JsonObject, json_line
 
-__all__ = ["EVENTS", "LINES", "NAMED_EVENTS", "EventStream", "Framing", "timed"]
+__all__ = ["EVENTS", "LINES", "NAMED_EVENTS", "EventStream", "Framing"]
 
 
 @dataclass(frozen=True)
@@ -41,19 +39,6 @@ SSE = "text/event-stream; charset=utf-8"
 EVENTS = Framing(SSE, _event, b"data: [DONE]\n\n")
 NAMED_EVENTS = Framing(SSE, _event, error="error")
 LINES = Framing("application/x-ndjson", lambda event: json_line(event.data) + b"\n")
-
-
-def timed(send: Send, seconds: float) -> Send:
-    """`send`, for which a client that accepts nothing for this time counts as gone."""
-
-    async def sent(message: Message) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await send(message)
-        except TimeoutError:
-            raise ClientDisconnect from None
-
-    return sent
 
 
 class EventStream:

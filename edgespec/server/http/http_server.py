@@ -114,13 +114,15 @@ class _Server(uvicorn.Server):
 
 
 class _TimedConnection(H11Protocol):
-    """An HTTP connection that closes if the next request header does not arrive in time.
+    """An HTTP connection that closes if the next request header does not arrive in time, or if the
+    client accepts nothing of an answer for as long.
 
     uvicorn's own limit ends with the first byte of a header, and does not hold for a connection
     that has had no request yet.
     """
 
     _deadline: asyncio.TimerHandle | None = None
+    _writing: asyncio.TimerHandle | None = None  # while the client is slower than the answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -156,7 +158,31 @@ class _TimedConnection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
+        self._cancel_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_writing()
+
+    def resume_writing(self) -> None:
+        self._cancel_writing()
+        super().resume_writing()
+
+    def _await_writing(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._writing = self.loop.call_later(self.timeout_keep_alive, self._abort_if_stuck, unsent)
+
+    def _abort_if_stuck(self, unsent: int) -> None:
+        """Such a client would hold the pair for as long as it likes."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._await_writing()
+        else:
+            self.transport.abort()
+
+    def _cancel_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
 
     def _await_header(self) -> None:
         self._cancel_deadline()
