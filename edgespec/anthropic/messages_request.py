@@ -44,7 +44,8 @@ def message_request(body: JsonObject, own: GenerationDefaults) -> Request:
     fields = renamed(given, SAME)
     fields["messages"] = [*_system(given.get("system")), *_messages(given.get("messages"))]
     fields |= _tools(given) | _thinking(given.get("thinking"))
-    fields |= _format(given.get("output_config", given.get("output_format")))
+    for name in ("output_format", "output_config"):
+        fields |= _format(name, given.get(name))
     return chat_request(fields, own)
 
 
@@ -56,7 +57,8 @@ def _system(system: JsonValue) -> list[JsonValue]:
 
 def _messages(messages: JsonValue) -> list[JsonValue]:
     if not isinstance(messages, list) or not messages:
-        raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
+        wanted = "at least one message" if messages == [] else "a list of messages"
+        raise UsageError(f"messages is {shortened(messages)}; give {wanted}")
     return [
         part for number, message in enumerate(messages, 1) for part in _message(message, number)
     ]
@@ -179,7 +181,7 @@ def _thinking(thinking: JsonValue) -> dict[str, JsonValue]:
     )
 
 
-def _format(config: JsonValue) -> dict[str, JsonValue]:
+def _format(name: str, config: JsonValue) -> dict[str, JsonValue]:
     """A JSON schema that the answer fits."""
     form = config.get("format", config) if isinstance(config, Mapping) else config
     match form:
@@ -189,4 +191,4 @@ def _format(config: JsonValue) -> dict[str, JsonValue]:
             return {"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}
         case {"effort": _}:
             return {}
-    raise UsageError(f"output_config is {shortened(config)}; give a format of the type json_schema")
+    raise UsageError(f"{name} is {shortened(config)}; give a format of the type json_schema")

@@ -121,24 +121,29 @@ class Stats:
 
 
 def counted(
-    rounds: Iterator[Round], stats: Stats, model_seconds: Callable[[], tuple[float, float]]
+    rounds: Iterator[Round],
+    stats: Stats,
+    model_seconds: Callable[[], tuple[float, float]],
+    shared_since: float | None = None,
 ) -> Iterator[Round]:
     """Passes rounds on and adds each to `stats`; the consumer's own time is not counted.
 
     Args:
         model_seconds: returns the time spent so far in the target and in the draft.
+        shared_since: when the sequence began (`time.perf_counter`), if it shares calls with others:
+            its rounds are computed while the consumer has its turn, whose time is counted then.
     """
     target, draft = model_seconds()
-    began = time.perf_counter()
+    began = time.perf_counter() if shared_since is None else shared_since
     for round_ in rounds:
-        seconds = time.perf_counter() - began
+        ended = time.perf_counter()
         now = model_seconds()
-        stats.count(round_, seconds, now[0] - target, now[1] - draft)
+        stats.count(round_, ended - began, now[0] - target, now[1] - draft)
         target, draft = now
         if not stats.first_tokens:
             stats.first_tokens, stats.first_token_seconds = stats.tokens, stats.seconds
         yield round_
-        began = time.perf_counter()
+        began = time.perf_counter() if shared_since is None else ended
 
 
 @dataclass

@@ -98,7 +98,8 @@ class OllamaAnswer:
         return {**common, "message": message}
 
     def _numbers(self, result: Generation) -> JsonObject:
-        """Tokens, and times in nanoseconds."""
+        """Tokens, and times in nanoseconds: in all, of the prompt with the first token, and of all
+        other tokens. A wait for a free slot is part of the whole time only."""
         stats = result.stats
         ended = result.finish_reason in ("eos", "stop")
         return {

@@ -80,8 +80,9 @@ def ollama_text_request(
     """
     fields = _fields(body, capacity)
     prompt, system = body.get("prompt") or "", body.get("system")
-    if not isinstance(prompt, str) or not isinstance(system, str | None):
-        raise UsageError(f"prompt is {shortened(prompt)}; give a text, and a system that is one")
+    for name, value in (("prompt", prompt), ("system", system or "")):
+        if not isinstance(value, str):
+            raise UsageError(f"{name} is {shortened(value)}; give a text")
     if body.get("raw") is True or not chats:
         if system and not body.get("raw"):
             raise UsageError(f"system is {shortened(system)}, and this model has no chat format")

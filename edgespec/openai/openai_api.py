@@ -88,6 +88,8 @@ def chat_request(
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise UsageError(f"messages is {shortened(messages)}; give a list of messages")
+    if not messages:
+        raise UsageError("messages is []; give at least one message")
     for number, message in enumerate(messages, start=1):
         if not isinstance(message, Mapping):  # a list of numbers would be token ids
             raise UsageError(f"message {number} is {shortened(message)}; give a role and a content")
@@ -112,6 +114,8 @@ def _prompts(given: JsonValue) -> list[PromptInput]:
             raise UsageError(
                 f"prompt is {shortened(given)}; give a text or a list of token ids, or several"
             )
+        if not prompt:
+            raise UsageError(f"prompt is {shortened(given)}; give at least one token")
     if len(prompts) > MOST_PROMPTS:
         raise UsageError(f"prompt has {len(prompts)} prompts; the limit is {MOST_PROMPTS}")
     return cast("list[PromptInput]", prompts)

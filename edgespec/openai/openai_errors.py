@@ -22,7 +22,10 @@ CODES: dict[int, tuple[str | None, str]] = {
     500: (None, "internal_error"),
     503: (None, "service_unavailable"),
 }
-FIELDS = {*TYPES, *ABSENT, "messages", "prompt", "input", "file"}
+RESPONSES = {"input", "instructions", "max_output_tokens", "reasoning", "text", "background"}
+RESPONSES |= {"conversation", "previous_response_id"}
+FIELDS = {*TYPES, *ABSENT, *RESPONSES, "messages", "prompt", "file"}
+NUMBERED = {"message": "messages", "input": "input", "a tool": "tools"}
 ABOUT = re.compile(r"([a-z_]+)(?: of token \d+)? (?:is|has) ")
 TOO_LONG = re.compile(r"the (?:prompt|text) has .* and the cache holds ")
 
@@ -58,8 +61,9 @@ def _about(message: str) -> tuple[str | None, str | None]:
     """The field that a refusal names first, and OpenAI's code for it."""
     if TOO_LONG.match(message):
         return "messages", "context_length_exceeded"
-    if message.startswith("message "):
-        return "messages", "invalid_value"
+    for item, field in NUMBERED.items():
+        if re.match(rf"{item}(?: \d+)? is ", message):
+            return field, "invalid_value"
     named = ABOUT.match(message)
     if named is None or named[1] not in FIELDS:
         return None, None

@@ -38,7 +38,7 @@ def _is_number(value: JsonValue) -> bool:
 
 def _is_stop(value: JsonValue) -> bool:
     texts = value if isinstance(value, list) else [value]
-    return all(isinstance(text, str) for text in texts)
+    return all(isinstance(text, str) and text for text in texts)
 
 
 def _is_biases(value: JsonValue) -> bool:
@@ -72,7 +72,7 @@ TO_128 = Type(  # OpenAI's limit
 )
 TO_20 = Type("a whole number from 0 to 20", lambda value: _is_whole(value) and value in range(21))
 TO_5 = Type("a whole number from 0 to 5", lambda value: _is_whole(value) and value in range(6))
-STOP = Type("a text, or a list of texts", _is_stop)
+STOP = Type("a text that is not empty, or a list of such", _is_stop)
 STREAM_OPTIONS = Type(
     "an object whose include_usage, if there, is true or false", _is_stream_options
 )

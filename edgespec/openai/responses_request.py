@@ -69,7 +69,8 @@ def _input(given: JsonValue) -> list[JsonValue]:
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     if not isinstance(given, list) or not given:
-        raise UsageError(f"input is {shortened(given)}; give a text or a list of items")
+        wanted = "at least one item" if given == [] else "a text or a list of items"
+        raise UsageError(f"input is {shortened(given)}; give {wanted}")
     messages: list[dict[str, JsonValue]] = []
     for number, item in enumerate(given, start=1):
         _add(messages, item, number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
@@ -245,10 +246,12 @@ def stream_of(
         progress: of a text that is computed beside others.
     """
 
+    shared_since = None if progress is None else time.perf_counter()
+
     def chunks() -> Generator[Chunk, None, None]:
         with ExitStack() as running:
             running.enter_context(occupied)
-            for round_ in counted(rounds, result.stats, model_seconds):
+            for round_ in counted(rounds, result.stats, model_seconds, shared_since):
                 probabilities = _logprobs(round_, top_logprobs)
                 if stop.reason or len(stop.pieces) == max_new_tokens:
                     running.close()  # that was the last round

@@ -19,7 +19,7 @@ from edgespec.server.cut_off import cut_off
 from edgespec.server.http.event_stream import EventStream, Framing
 from edgespec.server.request_record import RequestRecord, record_of
 from edgespec.server.served import Served
-from edgespec.server.statuses import error_object, refusal
+from edgespec.server.statuses import StoppedError, error_object, refusal
 
 __all__ = ["GuardedRoute", "while_waited_for"]
 
@@ -75,9 +75,9 @@ class GuardedRoute(ABC):
         if not isinstance(error, EdgespecError):  # of this program; a client gets JSON all the same
             logger.error("a request failed", exc_info=error)
             error = unexpected(error)
+        record.failed = events.started or isinstance(error, StoppedError)
         if not events.started:
             return refusal(self._path, error)
-        record.failed = True
         with suppress(ClientDisconnect):
             await events.fail(error_object(self._path, error))
         return None

@@ -12,6 +12,7 @@ from edgespec.pair.generation import Chunk, Generation
 __all__ = ["RequestRecord", "record_of"]
 
 KEY = "edgespec.record"  # of the ASGI scope
+NOT_NOW = 503  # refuses a request while the server starts or stops
 
 
 @dataclass
@@ -27,7 +28,8 @@ class RequestRecord:
         sound_seconds: of a sound that was transcribed.
         first_token: seconds until the first token; None before it.
         seconds: until the end.
-        failed, left: the answer was cut off after it had begun: by an error, by the client.
+        failed, left: the answer was cut off: by an error after it had begun, or by the server's
+            end; by the client.
     """
 
     method: str
@@ -77,7 +79,7 @@ class RequestRecord:
         """ "answered", "refused", "failed", or "left" by the client."""
         if self.left or self.status == 499:
             return "left"
-        if self.failed or self.status >= 500 or self.status == 0:
+        if self.failed or self.status == 0 or (self.status >= 500 and self.status != NOT_NOW):
             return "failed"
         return "refused" if self.status >= 400 else "answered"
 

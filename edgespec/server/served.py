@@ -15,7 +15,7 @@ from edgespec.server.limits import Limits
 from edgespec.server.observations import Observations
 from edgespec.server.served_model import ServedModels
 from edgespec.server.served_speech import ServedSpeech
-from edgespec.server.statuses import StoppingError
+from edgespec.server.statuses import StoppedError, StoppingError
 
 __all__ = ["Served"]
 
@@ -33,7 +33,7 @@ class _Stopping(asyncio.Event):
     def set(self) -> None:
         super().set()
         for block in self.blocks:
-            block(StoppingError("the server is stopping; start it again"))
+            block(StoppedError("the server is stopping; start it again"))
 
 
 class Served:
@@ -82,7 +82,7 @@ class Served:
 
     @asynccontextmanager
     async def until_stopped(self) -> AsyncIterator[None]:
-        """The block ends when the server stops. Raises StoppingError then."""
+        """The block ends when the server stops. Raises StoppedError then."""
         async with cut_off() as block:
             self.stopping.blocks.add(block)
             try:

@@ -15,13 +15,17 @@ from edgespec.server.http.body import BodySizeError, BodyTimeoutError
 from edgespec.server.http.json_response import JsonResponse
 from edgespec.server.served_model import QueueFullError, UnknownModelError
 
-__all__ = ["LoadingError", "StoppingError", "error_object", "refusal"]
+__all__ = ["LoadingError", "StoppedError", "StoppingError", "error_object", "refusal"]
 
 RETRY_AFTER = {"Retry-After": "1"}  # seconds
 
 
 class StoppingError(EdgespecError):
-    """The server was interrupted, or takes no more requests. Status 503."""
+    """The server takes no more requests. Status 503."""
+
+
+class StoppedError(StoppingError):
+    """The server stopped before a request that it took was answered."""
 
 
 class LoadingError(EdgespecError):

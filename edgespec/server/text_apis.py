@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from edgespec.anthropic import messages_request
 from edgespec.anthropic.messages_answer import MessageAnswer
 from edgespec.anthropic.messages_request import message_request
+from edgespec.errors import UsageError
 from edgespec.ollama import ollama_request
 from edgespec.ollama.ollama_answer import OllamaAnswer
 from edgespec.ollama.ollama_request import (
@@ -49,12 +50,21 @@ class TextApi:
             UsageError.
         unknown: names of fields that are not known there.
         framing: of its streams.
+        names: of fields that have another name in OpenAI's chat completions, by that name.
     """
 
     path: str
     read: Callable[[JsonObject, ServedModel], Asked | JsonObject]
     unknown: Callable[[JsonObject], Iterator[str]]
     framing: Framing
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, error: UsageError) -> UsageError:
+        """An error that begins with a field's name, with its name in this interface."""
+        name, _, said = str(error).partition(" ")
+        if name not in self.names or type(error) is not UsageError:
+            return error
+        return UsageError(f"{self.names[name]} {said}")
 
 
 def _completion(is_chat: bool, body: JsonObject, model: ServedModel) -> Asked:
@@ -111,11 +121,23 @@ OLLAMA = {
     *("model", "messages", "tools", "prompt", "system", "stream", "options", "format", "think"),
     *("keep_alive", "raw"),
 }
+
+
+def _names(same: Mapping[str, str], **others: str) -> Mapping[str, str]:
+    """The other way round: the names here, by those there."""
+    return {there: here for here, there in {**others, **same}.items() if here != there}
+
+
+OLLAMA_NAMES = _names(ollama_request.OPTIONS, think="reasoning_effort")
 TEXT_APIS = (
     TextApi("/v1/chat/completions", partial(_completion, True), unknown_fields, EVENTS),
     TextApi("/v1/completions", partial(_completion, False), unknown_fields, EVENTS),
-    TextApi("/v1/responses", _response, _top(RESPONSES), NAMED_EVENTS),
-    TextApi("/v1/messages", read_message, _top(MESSAGES), NAMED_EVENTS),
-    TextApi("/api/chat", partial(_ollama, True), _top(OLLAMA), LINES),
-    TextApi("/api/generate", partial(_ollama, False), _top(OLLAMA), LINES),
+    TextApi(
+        "/v1/responses", _response, _top(RESPONSES), NAMED_EVENTS, _names(responses_request.SAME)
+    ),
+    TextApi(
+        "/v1/messages", read_message, _top(MESSAGES), NAMED_EVENTS, _names(messages_request.SAME)
+    ),
+    TextApi("/api/chat", partial(_ollama, True), _top(OLLAMA), LINES, OLLAMA_NAMES),
+    TextApi("/api/generate", partial(_ollama, False), _top(OLLAMA), LINES, OLLAMA_NAMES),
 )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from edgespec.errors import UsageError
 from edgespec.openai.answer_events import Answering, Event
 from edgespec.openai.json_value import JsonObject
 from edgespec.openai.openai_api import Request
@@ -51,8 +52,11 @@ class TextRoute(GuardedRoute):
     ) -> Response | None:
         self._served.by_name.check()  # before the body takes memory
         body = await read_body(http, self._served.limits)
-        async with while_waited_for(http):
-            whole = await self._answer(body, events, record)
+        try:
+            async with while_waited_for(http):
+                whole = await self._answer(body, events, record)
+        except UsageError as error:
+            raise self._api.named(error) from None
         return None if whole is None else JsonResponse(whole)
 
     def _read(self, text: bytes, record: RequestRecord) -> _Read | JsonObject:

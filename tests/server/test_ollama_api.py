@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -36,12 +37,24 @@ def test_a_chat_is_the_text_of_the_pair_whole_and_streamed(client, tool_pair):
     assert answer.message.content == expected.text
     assert (answer.done, answer.done_reason) == (True, "length")
     assert (answer.prompt_eval_count, answer.eval_count) == (expected.prompt_tokens, 30)
-    assert answer.total_duration >= answer.eval_duration > 0
     pieces = list(client.chat(model="small:latest", messages=ASKED, options=SHORT, stream=True))
     assert len(pieces) > 2
     assert "".join(piece.message.content for piece in pieces) == expected.text
     assert [piece.done for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     assert pieces[-1].eval_count == 30
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_durations_are_parts_of_the_whole_in_nanoseconds(client, streams):
+    """As Ollama's documentation names them: in all, loading, the prompt, the answer."""
+    begun = time.perf_counter_ns()
+    answer = client.chat(model="small", messages=ASKED, options=SHORT, stream=streams)
+    answer = list(answer)[-1] if streams else answer
+    waited = time.perf_counter_ns() - begun
+    assert min(answer.prompt_eval_duration, answer.eval_duration) > 0
+    assert answer.load_duration == 0  # models are loaded before the server is ready
+    parts = answer.load_duration + answer.prompt_eval_duration + answer.eval_duration
+    assert parts <= answer.total_duration <= waited
 
 
 def test_a_text_is_an_answer_unless_it_is_raw(client, tool_pair):

@@ -142,6 +142,8 @@ def test_a_server_that_stops_lives_and_is_not_ready(pair):
         refused = client.post(CHAT, json=chat())
         assert refused.status_code == 503
         assert refused.json()["error"]["code"] == "service_unavailable"
+        counted = client.get("/metrics").text
+        assert f'{{outcome="refused",route="{CHAT}",status="503"}}' in counted
 
 
 def test_a_full_queue_is_not_ready(pair):

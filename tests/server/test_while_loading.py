@@ -45,8 +45,8 @@ def free_port():
         return at.getsockname()[1]
 
 
-def test_a_server_that_loads_lives_and_is_not_ready(chat_folder, monkeypatch):
-    port, seen = free_port(), {}
+def test_a_server_that_loads_lives_and_is_not_ready(chat_folder, monkeypatch, tmp_path):
+    port, seen, log = free_port(), {}, tmp_path / "log.jsonl"
 
     def loading(self, plainly=False):
         seen["health"] = asked(port, "/health")
@@ -56,7 +56,9 @@ def test_a_server_that_loads_lives_and_is_not_ready(chat_folder, monkeypatch):
         raise EdgespecError("this pair cannot be loaded")
 
     monkeypatch.setattr(Loading, "pair", loading)
-    ended = CliRunner().invoke(main, ["serve", str(chat_folder), "--port", str(port)])
+    arguments = ["serve", str(chat_folder), "--port", str(port)]
+    logged = ["--log-format", "json", "--log-file", str(log)]
+    ended = CliRunner().invoke(main, [*arguments, *logged])
     assert ended.stderr == "edgespec: this pair cannot be loaded\n"
     assert seen.pop("health") == (200, {"status": "ok"}, None)
     said = "the models are being loaded; ask again in a moment"
@@ -64,6 +66,10 @@ def test_a_server_that_loads_lives_and_is_not_ready(chat_folder, monkeypatch):
     assert seen["ready"][1]["error"]["code"] == "service_unavailable"
     assert seen["/v1/messages"][1]["error"] == {"type": "overloaded_error", "message": said}
     assert seen["/api/chat"][1] == {"error": said}
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["path"], line["status"], line["outcome"], line["level"]) for line in lines] == [
+        (path, 503, "refused", "info") for path in seen if path.startswith("/")
+    ]
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port))
 

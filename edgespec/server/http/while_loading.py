@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from edgespec.server.http.http_server import server_config
 from edgespec.server.http.json_response import JsonResponse
 from edgespec.server.limits import Limits
+from edgespec.server.request_log import RequestLog
 from edgespec.server.statuses import LoadingError, refusal
 
 __all__ = ["answering_while_loading"]
@@ -29,7 +30,8 @@ CLOSE = {"connection": "close"}  # the next request of a client is for the loade
 def answering_while_loading(at: socket.socket) -> Iterator[None]:
     """Answers at this socket while the block runs: /health with 200, all else with 503. Clients
     that connect afterwards wait for whoever serves at the socket next."""
-    server = _Loading(server_config(_application, Limits(timeout=SECONDS_TO_ASK)))
+    logged = RequestLog(_application, observe=lambda record: None)
+    server = _Loading(server_config(logged, Limits(timeout=SECONDS_TO_ASK)))
     thread = threading.Thread(target=server.run, args=([at.dup()],), daemon=True)
     thread.start()
     try:
