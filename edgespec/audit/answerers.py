@@ -62,6 +62,8 @@ class ServerAnswerer:
             raise UsageError(f"the URL is {shortened(url)}; give one such as http://127.0.0.1:8080")
         base = base if base.endswith("/v1") else f"{base}/v1"
         self.name = url
+        self._base = base
+        self._model = model
         self._chats = chats
         self._url = f"{base}/chat/completions" if chats else f"{base}/completions"
         self._headers = {"content-type": "application/json"}
@@ -69,6 +71,21 @@ class ServerAnswerer:
             self._headers["authorization"] = f"Bearer {key}"
         fields = {"model": model, "max_tokens": tokens, "temperature": 0, "seed": 0, "stream": True}
         self._fields: dict[str, object] = {**fields, **(more or {})}
+
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether the server says so of the model; most servers say nothing."""
+        try:
+            with urlopen(
+                Request(f"{self._base}/models", None, self._headers), timeout=60
+            ) as answer:
+                cards = json.loads(answer.read())["data"]
+            named = [card for card in cards if card["id"] == self._model] or cards
+            return [card.get("is_encoder_decoder") for card in named] == [True]
+        except (OSError, http.client.HTTPException, ValueError, LookupError):
+            return False
+        except (AttributeError, TypeError):  # another object than OpenAI's
+            return False
 
     def __call__(self, prompt: str) -> Sequence[str]:
         """See `Answerer`."""

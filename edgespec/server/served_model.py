@@ -52,8 +52,10 @@ class ServedModel:
 
     @property
     def card(self) -> JsonObject:
-        """OpenAI's object for a model."""
-        return model_card(self.name)
+        """OpenAI's object for a model, and what its texts say that begin with a piece of an answer:
+        an encoder-decoder takes that for another prompt (`edgespec audit` asks)."""
+        is_encoder_decoder = self.pair.manifest.target.is_encoder_decoder
+        return {**model_card(self.name), "is_encoder_decoder": is_encoder_decoder}
 
     def check(self) -> None:
         """Raises QueueFullError if another text cannot wait."""

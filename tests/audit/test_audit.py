@@ -14,6 +14,7 @@ from edgespec.audit.answerers import CommandAnswerer
 from edgespec.audit.checks_of_texts import audited, first_difference
 from edgespec.errors import EdgespecError, UsageError
 
+LENGTH = "length of a call"
 PROMPTS = ["one", "two", "three", "four"]
 
 
@@ -140,6 +141,29 @@ def test_edgespecs_own_server_is_exact(tool_pair, tmp_path):
             "other",
         ]
         assert all(finding["differ"] == 0 for finding in whole["findings"])
+        assert whole["left_out"] == {LENGTH: "a chat's answer is not gone on with"}
         table = run(*asked).stdout.splitlines()
         assert table[0].split() == ["check", "texts", "differ", "first", "at", "token"]
         assert table[1].split() == ["repeat", "3", "0", "-"]
+
+
+def test_the_length_of_a_call_is_left_out_for_an_encoder_decoder(pair, tool_pair, tmp_path):
+    """Its server says so itself; of another server the caller does."""
+    pytest.importorskip("starlette")
+    from serving import Served
+
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("w5 w6\n")
+    why = "to an encoder-decoder, a prompt with a piece of its answer is another prompt"
+
+    def audited(served, *options):
+        with Served(served) as port:
+            asked = ["audit", f"http://127.0.0.1:{port}", "--prompts", prompts, "--tokens", "8"]
+            return run(*asked, *options).stdout
+
+    assert pair.manifest.target.is_encoder_decoder
+    *table, why_not = audited(pair).splitlines()
+    assert [line.split()[0] for line in table] == ["check", "repeat", "neighbours"]
+    assert why_not == f"{LENGTH} is left out: {why}"
+    told = json.loads(audited(tool_pair, "--json", "--encoder-decoder"))
+    assert (told["findings"][-1]["check"], told["left_out"]) == ("neighbours", {LENGTH: why})

@@ -307,7 +307,7 @@ def test_numbers_that_other_servers_take_are_taken(client, fields, same):
         ({"stop": [3]}, "stop is [3]"),
         ({"messages": None}, "messages is None"),
         ({"messages": "hello"}, "messages is 'hello'"),
-        ({"messages": []}, "the prompt is empty"),
+        ({"messages": []}, "messages is []; give at least one message"),
         ({"messages": ["hello"]}, "message 1 is 'hello'"),
         ({"messages": [1, 2, 3]}, "message 1 is 1"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "message 1 is"),

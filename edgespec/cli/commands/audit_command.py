@@ -16,17 +16,18 @@ from edgespec.cli.progress_lines import say
 from edgespec.errors import UsageError, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from edgespec.audit.answerers import Answerer
     from edgespec.audit.checks_of_texts import Finding
 
 __all__ = ["audit"]
 
+LENGTH = "length of a call"
 DEPENDS = {
     "repeat": "on the time of asking",
     "neighbours": "on texts made at once",
-    "length of a call": "on what is read in one call",
+    LENGTH: "on what is read in one call",
     "other": "on the other program",
 }
 
@@ -50,7 +51,12 @@ DEPENDS = {
 )
 @click.option("--model", default="default", show_default=True, help="The field of each request.")
 @click.option("--api-key", envvar="EDGESPEC_API_KEY", help="For the servers.")
-@click.option("--chat", is_flag=True, help="Ask for chat completions; the length of a call is not.")
+@click.option("--chat", is_flag=True, help="Ask for chat completions.")
+@click.option(
+    "--encoder-decoder",
+    is_flag=True,
+    help="The model is one; edgespec's server says it itself.",
+)
 @click.option(
     "--tokens", type=click.IntRange(2, 4096), default=64, show_default=True, help="Of each text."
 )
@@ -71,6 +77,7 @@ def audit(
     model: str,
     api_key: str | None,
     chat: bool,
+    encoder_decoder: bool,
     tokens: int,
     prompts: Path | None,
     at_once: int,
@@ -80,8 +87,9 @@ def audit(
     with others, and from its middle on; and perhaps another server, or it without speculation.
 
     A greedy text is a fact about the model; where two of the same prompt differ, something else had
-    a say. The exit code is 1 then. A token is a piece of the stream. "From its middle on" holds for
-    decoders: to an encoder-decoder a prompt with a piece of its answer is another prompt.
+    a say. The exit code is 1 then. A token is a piece of the stream. "From its middle on" is left
+    out where nothing can be said of it: of chats, of commands, and of encoder-decoders, to which a
+    prompt with a piece of its answer is another prompt.
 
     \b
     Example:
@@ -96,18 +104,20 @@ def audit(
     one, other = (
         _of_commands(url, commands) if commands else _of_servers(url, against, without, asked)
     )
+    left_out = _left_out(one, chat, encoder_decoder)
     findings = audited(
         one,
         PROMPTS if prompts is None else read_lines(prompts),
         other=other,
         neighbours=1 if commands else at_once,
-        continues=not (chat or commands),
+        continues=not left_out,
         said=say,
     )
     if as_json:
-        click.echo(json.dumps({"tokens": tokens, "findings": [f.to_dict() for f in findings]}))
+        found = [finding.to_dict() for finding in findings]
+        click.echo(json.dumps({"tokens": tokens, "findings": found, "left_out": left_out}))
     else:
-        _show(findings)
+        _show(findings, left_out)
     if any(finding.differ for finding in findings):
         sys.exit(1)
 
@@ -119,6 +129,20 @@ class _Asked(NamedTuple):
     tokens: int
     chats: bool
     key: str | None
+
+
+def _left_out(answerer: Answerer, chats: bool, is_encoder_decoder: bool) -> dict[str, str]:
+    """The checks that say nothing of what is audited, and why."""
+    from edgespec.audit.answerers import ServerAnswerer
+
+    if not isinstance(answerer, ServerAnswerer):
+        return {LENGTH: "a command's text is not gone on with"}
+    if chats:
+        return {LENGTH: "a chat's answer is not gone on with"}
+    if is_encoder_decoder or answerer.is_encoder_decoder:
+        why = "to an encoder-decoder, a prompt with a piece of its answer is another prompt"
+        return {LENGTH: why}
+    return {}
 
 
 def _of_commands(url: str | None, commands: Sequence[str]) -> tuple[Answerer, Answerer | None]:
@@ -166,11 +190,13 @@ def _fields(text: str) -> dict[str, object]:
     return fields
 
 
-def _show(findings: Sequence[Finding]) -> None:
+def _show(findings: Sequence[Finding], left_out: Mapping[str, str]) -> None:
     click.echo(f"{'check':18}{'texts':>6}{'differ':>8}{'first at token':>16}")
     for finding in findings:
         first = str(min(finding.first)) if finding.first else "-"
         click.echo(f"{finding.check:18}{finding.texts:6}{finding.differ:8}{first:>16}")
+    for check, why in left_out.items():
+        click.echo(f"{check} is left out: {why}")
     for finding in findings:
         if finding.example is not None:
             shown = {name: json.dumps(text) for name, text in finding.example.items()}
