@@ -26,7 +26,7 @@ RESPONSES = {"input", "instructions", "max_output_tokens", "reasoning", "text", 
 RESPONSES |= {"conversation", "previous_response_id"}
 FIELDS = {*TYPES, *ABSENT, *RESPONSES, "messages", "prompt", "file"}
 NUMBERED = {"message": "messages", "input": "input", "a tool": "tools"}
-ABOUT = re.compile(r"([a-z_]+)(?: of token \d+)? (?:is|has) ")
+ABOUT = re.compile(r"([a-z_]+)(?:\.[a-z]+)?(?: of token \d+)? (?:is|has) ")
 TOO_LONG = re.compile(r"the (?:prompt|text) has .* and the cache holds ")
 
 

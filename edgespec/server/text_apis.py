@@ -123,18 +123,20 @@ OLLAMA = {
 }
 
 
-def _names(same: Mapping[str, str], **others: str) -> Mapping[str, str]:
-    """The other way round: the names here, by those there."""
-    return {there: here for here, there in {**others, **same}.items() if here != there}
+def _names(there: Mapping[str, str]) -> Mapping[str, str]:
+    """The other way round: the names here, by those there; only where they differ."""
+    return {other: here for here, other in there.items() if here != other}
 
 
-OLLAMA_NAMES = _names(ollama_request.OPTIONS, think="reasoning_effort")
+RESPONSE_NAMES = _names(
+    {"text.format": "response_format", "reasoning.effort": "reasoning_effort"}
+    | responses_request.SAME
+)
+OLLAMA_NAMES = _names({"think": "reasoning_effort"} | ollama_request.OPTIONS)
 TEXT_APIS = (
     TextApi("/v1/chat/completions", partial(_completion, True), unknown_fields, EVENTS),
     TextApi("/v1/completions", partial(_completion, False), unknown_fields, EVENTS),
-    TextApi(
-        "/v1/responses", _response, _top(RESPONSES), NAMED_EVENTS, _names(responses_request.SAME)
-    ),
+    TextApi("/v1/responses", _response, _top(RESPONSES), NAMED_EVENTS, RESPONSE_NAMES),
     TextApi(
         "/v1/messages", read_message, _top(MESSAGES), NAMED_EVENTS, _names(messages_request.SAME)
     ),

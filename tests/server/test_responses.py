@@ -162,15 +162,15 @@ def test_thinking_is_an_item_of_its_own(tool_pair):
 @pytest.mark.parametrize(
     ("fields", "reason", "param"),
     [
-        ({"previous_response_id": "resp_1"}, "send the whole conversation", None),
-        ({"background": True}, "background is True, which is not there", None),
+        ({"previous_response_id": "resp_1"}, "send the whole conversation", "previous_response_id"),
+        ({"background": True}, "background is True, which is not there", "background"),
         ({"input": []}, r"input is \[\]; give", "input"),
-        ({"input": [{"type": "item_reference", "id": "a"}]}, "input 1 is", None),
+        ({"input": [{"type": "item_reference", "id": "a"}]}, "input 1 is", "input"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "only text", None),
-        ({"tools": [{"type": "web_search"}]}, "a tool is", None),
-        ({"text": {"format": {"type": "xml"}}}, "response_format is", "response_format"),
-        ({"reasoning": {"effort": 3}}, "reasoning_effort is 3", "reasoning_effort"),
-        ({"max_output_tokens": 0}, "max_tokens is 0", "max_tokens"),
+        ({"tools": [{"type": "web_search"}]}, "a tool is", "tools"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format is", "text"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort is 3", "reasoning"),
+        ({"max_output_tokens": 0}, "max_output_tokens is 0", "max_output_tokens"),
     ],
     ids=str,
 )
