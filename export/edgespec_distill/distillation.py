@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,13 @@ from edgespec_distill.data.draft_vocabulary import (
     DraftVocabulary,
     frequent_vocabulary,
     full_vocabulary,
-    restrict_vocabulary,
 )
-from edgespec_distill.data.examples import Example, Text
+from edgespec_distill.data.examples import Example, Text, read_examples, write_examples
 from edgespec_distill.data.features import Features
 from edgespec_distill.data.held_out import HeldOut, greedy_acceptance
 from edgespec_distill.data.own_prompts import own_prompts
-from edgespec_distill.data.target_outputs import BLOCK, FINISHED_SHARE, TargetOutputs
+from edgespec_distill.data.seeds import derived_seed
+from edgespec_distill.data.target_outputs import BLOCK, TargetOutputs
 from edgespec_distill.data.text_generation import add_distributions, generate_texts
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.draft_builder import DraftBuilder
@@ -72,9 +73,10 @@ def train_draft(
         logger.info(f"target: {source.label}")
         target = _opened(source, checkpoint, start_token, plan, work)
         if plan.own_prompts:
-            torch.manual_seed(plan.seed)
             file, ends = work / "own-prompts.json", checkpoint.eos_token_ids
-            prompts = prompts + own_prompts(target, checkpoint, plan.own_prompts, ends, file)
+            prompts = prompts + own_prompts(
+                target, checkpoint, plan.own_prompts, ends, file, plan.seed
+            )
         run = _Run(target, checkpoint.eos_token_ids, prompts, plan, work, report)
         draft, result = run.train()
         _save(draft, checkpoint, folder)
@@ -112,10 +114,8 @@ class _Run:
     ) -> None:
         self._target, self._eos_token_ids, self._plan = target, eos_token_ids, plan
         self._work, self._report = work, report
-        torch.manual_seed(plan.seed)
-        self._rng = random.Random(plan.seed)
         prompts = list(prompts)
-        self._rng.shuffle(prompts)
+        random.Random(plan.seed).shuffle(prompts)
         held_out = max(4, min(64, len(prompts) // 20))
         self._held_out_prompts, self._prompts = prompts[:held_out], prompts[held_out:]
         features: Features | None = None
@@ -170,13 +170,11 @@ class _Run:
 
     def _chunks(
         self, draft: ScoringModel, examples: Sequence[Example]
-    ) -> Iterator[Sequence[Example]]:
-        """Examples without end: the target's outputs over and over, or new ones of the draft."""
+    ) -> Callable[[int], Sequence[Example]]:
+        """The examples of each pass: the target's outputs, or new ones of the draft."""
         if self._plan.on_policy and isinstance(draft, GeneratingModel):
-            yield from self._on_policy(draft)
-        restricted = list(restrict_vocabulary(examples, draft.vocabulary))
-        while True:
-            yield restricted
+            return partial(self._on_policy, draft)
+        return lambda _: examples
 
     def _started(self) -> ScoringModel | None:
         """The finished draft that the plan starts from, if there is one.
@@ -217,13 +215,19 @@ class _Run:
         share = size / _parameters(self._target.model)
         logger.info(f"draft: {size / 1e6:.1f}M parameters, {share:.1%} of the target")
 
-    def _on_policy(self, draft: GeneratingModel) -> Iterator[list[Example]]:
-        """Texts of the draft in its present state, with the target's distributions."""
-        while True:
-            prompts = self._rng.sample(self._prompts, min(BLOCK, len(self._prompts)))
-            texts = generate_texts(draft, prompts, self._outputs.settings(1.0, FINISHED_SHARE))
-            examples = add_distributions(self._target, texts)
-            yield list(restrict_vocabulary(examples, draft.vocabulary))
+    def _on_policy(self, draft: GeneratingModel, number: int) -> list[Example]:
+        """Texts of the draft in its present state, with the target's distributions; those of an
+        interrupted run if it wrote as many."""
+        file = self._work / f"on-policy-{number}.pt"
+        if not file.exists():
+            for older in self._work.glob("on-policy-*.pt"):
+                older.unlink()
+            chosen = random.Random(derived_seed(self._plan.seed, "chosen", number))
+            prompts = chosen.sample(self._prompts, min(BLOCK, len(self._prompts)))
+            settings = self._outputs.settings(1.0, "on-policy", number)
+            texts = generate_texts(draft, prompts, settings)
+            write_examples(add_distributions(self._target, texts), file)
+        return read_examples(file)
 
 
 def _spread_examples(examples: Sequence[Example], count: int) -> list[Example]:

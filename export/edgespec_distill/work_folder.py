@@ -18,6 +18,7 @@ from edgespec_export.staging import stamps
 
 __all__ = ["one_line_disk", "recipe_of", "work_folder"]
 
+LAYOUT = 2  # of the files in the folder; those of another layout are not read
 # In the messages of torch's and safetensors' writers, which raise no OSError for a full disk.
 DISK_FULL = ("PytorchStreamWriter", "inline_container", "No space left on device")
 
@@ -33,7 +34,7 @@ def recipe_of(source: Source, prompts: Sequence[Sequence[int]], plan: Plan) -> s
     left_out = ("minutes", "steps", "start")
     settings = {name: value for name, value in asdict(plan).items() if name not in left_out}
     start = [] if plan.start is None else [stamps(Path(plan.start))]
-    return json.dumps([stamps(source.path), words, settings, *start])
+    return json.dumps([LAYOUT, stamps(source.path), words, settings, *start])
 
 
 def work_folder(folder: Path, recipe: str) -> Path:

@@ -7,7 +7,6 @@ import json
 import shutil
 
 import pytest
-import torch
 
 import edgespec
 from depth import deep
@@ -38,27 +37,26 @@ def checkpoint(chat_folder):
 
 
 def test_prompts_are_different_and_in_the_chat_format(chat_folder, checkpoint, tmp_path):
-    torch.manual_seed(0)
-    found = own_prompts(causal(chat_folder), checkpoint, 20, ENDS, tmp_path / "kept.json")
+    found = own_prompts(causal(chat_folder), checkpoint, 20, ENDS, tmp_path / "kept.json", 0)
     texts = [checkpoint.tokenizer.decode(ids) for ids in found]
     assert len(set(texts)) == 20
     for text in texts:
         assert text.startswith("[user]")
         assert text.endswith("|[assistant]")
-    lines = json.loads((tmp_path / "kept.json").read_text())
+    lines = json.loads((tmp_path / "kept.json").read_text())["lines"]
     assert all(line == line.strip() != "" for line in lines)
 
 
 def test_an_interrupted_run_has_the_same_ones(chat_folder, checkpoint, tmp_path, monkeypatch):
     target = causal(chat_folder)
-    first = own_prompts(target, checkpoint, 16, ENDS, tmp_path / "kept.json")
+    first = own_prompts(target, checkpoint, 16, ENDS, tmp_path / "kept.json", 0)
     monkeypatch.delattr(module, "generate_texts")
-    assert own_prompts(target, checkpoint, 16, ENDS, tmp_path / "kept.json") == first
+    assert own_prompts(target, checkpoint, 16, ENDS, tmp_path / "kept.json", 0) == first
 
 
 def test_a_target_that_ends_no_message_is_named(chat_folder, checkpoint, tmp_path):
     with pytest.raises(edgespec.errors.UsageError, match="ended no message of a user within 96"):
-        own_prompts(causal(chat_folder), checkpoint, 1, [100_000], tmp_path / "kept.json")
+        own_prompts(causal(chat_folder), checkpoint, 1, [100_000], tmp_path / "kept.json", 0)
 
 
 @deep

@@ -15,12 +15,12 @@ from edgespec.errors import EdgespecError
 from edgespec_distill.data.draft_vocabulary import (
     DraftVocabulary,
     frequent_vocabulary,
-    restrict_vocabulary,
 )
 from edgespec_distill.data.text_generation import (
     add_distributions,
 )
 from edgespec_distill.distill_draft import distill
+from edgespec_distill.models.causal import Causal
 from edgespec_export.export_pair import export_pair
 
 
@@ -40,13 +40,12 @@ def test_distributions_are_restricted_to_the_drafts_tokens(llama_folder):
     outputs = example.tokens[0, [3, 0, 9]].long().sort().values
     some = DraftVocabulary(outputs, torch.zeros(VOCABULARY, dtype=torch.long))
     some.inputs[some.outputs] = torch.arange(3)
-    (distribution,) = restrict_vocabulary([example], some)
-    assert (distribution.prompt, distribution.output) == (example.prompt, example.output)
+    p_logs, tokens = Causal(target.model, some)._targets([example], 0)
     for token, log, own, left in zip(
         example.tokens[0],
         example.log_probs[0],
-        distribution.tokens[0],
-        distribution.log_probs[0],
+        tokens[0],
+        p_logs[0],
         strict=True,
     ):
         if int(token) in some.outputs.tolist():

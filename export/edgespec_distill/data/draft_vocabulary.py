@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from edgespec.artifact.manifest import VOCABULARY
-from edgespec_distill.data.examples import Example
 
-__all__ = ["DraftVocabulary", "frequent_vocabulary", "full_vocabulary", "restrict_vocabulary"]
+__all__ = ["DraftVocabulary", "frequent_vocabulary", "full_vocabulary"]
 
 
 @dataclass(frozen=True)
@@ -70,14 +69,3 @@ def frequent_vocabulary(
     inputs = torch.cat([(part @ directions[outputs].T).argmax(1) for part in parts])
     inputs[outputs] = torch.arange(len(outputs))
     return DraftVocabulary(outputs, inputs)
-
-
-def restrict_vocabulary(
-    examples: Iterable[Example], vocabulary: DraftVocabulary
-) -> Iterator[Example]:
-    """The examples with the draft's token ids in their distributions; -inf for tokens it lacks."""
-    inputs = vocabulary.inputs.int()
-    for example in examples:
-        lacking = ~vocabulary.known(example.tokens)
-        log_probs = example.log_probs.masked_fill(lacking, -torch.inf)
-        yield replace(example, tokens=inputs[example.tokens], log_probs=log_probs)

@@ -97,5 +97,5 @@ def write_examples(examples: Sequence[Example], file: Path) -> None:
 
 
 def read_examples(file: Path) -> list[Example]:
-    """The examples that `write_examples` wrote."""
-    return [Example(*row) for row in torch.load(file, weights_only=True)]
+    """The examples that `write_examples` wrote; their tensors are mapped from the file."""
+    return [Example(*row) for row in torch.load(file, weights_only=True, mmap=True)]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.typed_json import write_json
 from edgespec.chat.chat_writer import ChatWriter
 from edgespec.errors import UsageError
+from edgespec_distill.data.pace import Pace
+from edgespec_distill.data.seeds import derived_seed
 from edgespec_distill.data.text_generation import GenerationSettings, generate_texts
 from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_export.checkpoint.checkpoint import Checkpoint
@@ -34,12 +36,14 @@ def own_prompts(
     count: int,
     eos_token_ids: Collection[int],
     file: Path,
+    seed: int,
 ) -> list[list[int]]:
     """Prompts in the target's chat format, as token ids; fewer where it repeats itself.
 
     Args:
         count: different prompts.
-        file: where they are kept, so that an interrupted run has the same ones.
+        file: where they are kept as they are written, so that an interrupted run goes on there and
+            has the same ones.
 
     Raises:
         UsageError: the target has no chat format, or ends no message of a user.
@@ -50,40 +54,36 @@ def own_prompts(
             "--own-prompts out and give --text"
         )
     write = ChatWriter(checkpoint.template, checkpoint.chat)
-    if not file.exists():
-        write_json(_written(target, checkpoint, write, count, eos_token_ids), file)
-    lines = json.loads(file.read_text(encoding="utf-8"))
-    texts = [write([user_message(line)]).text for line in lines]
-    encoded = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
-    return [list(encoding.ids) for encoding in encoded]
-
-
-def _written(
-    target: GeneratingModel,
-    checkpoint: Checkpoint,
-    write: ChatWriter,
-    count: int,
-    eos_token_ids: Collection[int],
-) -> list[str]:
-    """Texts of users, as the target imagines them."""
     shown = write([user_message("x")])
-    header = checkpoint.tokenizer.encode(
-        shown.text[: shown.contents[0].start], add_special_tokens=False
-    ).ids
-    settings = GenerationSettings(MOST_TOKENS, eos_token_ids, temperature=1.0)
-    lines: dict[str, None] = {}
-    for _ in range(0, TRIES * count, AT_ONCE):
+    header = _ids(checkpoint, [shown.text[: shown.contents[0].start]])[0]
+    kept = {"begun": 0, "lines": []}
+    if file.exists():
+        kept = json.loads(file.read_text(encoding="utf-8"))
+    lines = dict.fromkeys(kept["lines"])
+    at_once = min(AT_ONCE, TRIES * count)
+    pace = Pace()
+    for begun in range(kept["begun"], TRIES * count, at_once):
         if len(lines) >= count:
             break
-        begun = [header] * min(AT_ONCE, TRIES * count)
-        for text in generate_texts(target, begun, settings):
+        settings = GenerationSettings(
+            MOST_TOKENS, eos_token_ids, 1.0, seed=derived_seed(seed, "own prompts", begun)
+        )
+        for text in generate_texts(target, [header] * at_once, settings):
             if text.output[-1] in eos_token_ids:
                 line = checkpoint.tokenizer.decode(text.output[:-1]).strip()
                 lines |= {line: None} if line else {}
-        logger.info(f"the target wrote {len(lines)} of {count} prompts")
+        write_json({"begun": begun + at_once, "lines": list(lines)}, file)
+        left = pace.left(len(lines) - len(kept["lines"]), count - len(lines))
+        logger.info(f"the target wrote {min(len(lines), count)} of {count} prompts{left}")
     if not lines:
         raise UsageError(
             f"{checkpoint.label} ended no message of a user within {MOST_TOKENS} tokens; leave "
             "--own-prompts out and give --text"
         )
-    return list(lines)[:count]
+    chats = [write([user_message(line)]).text for line in list(lines)[:count]]
+    return _ids(checkpoint, chats)
+
+
+def _ids(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
+    encoded = checkpoint.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    return [list(encoding.ids) for encoding in encoded]

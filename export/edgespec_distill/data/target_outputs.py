@@ -11,6 +11,8 @@ from pathlib import Path
 from edgespec.artifact.atomic_file import whole_file
 from edgespec_distill.data.examples import Example, Text, read_examples, write_examples
 from edgespec_distill.data.features import Features
+from edgespec_distill.data.pace import Pace
+from edgespec_distill.data.seeds import derived_seed
 from edgespec_distill.data.text_generation import (
     GenerationSettings,
     generate_texts,
@@ -49,18 +51,21 @@ class TargetOutputs:
         self._target, self._features = target, features
         self._eos_token_ids, self._plan, self._work = eos_token_ids, plan, work
 
-    def settings(self, temperature: float, finished_share: float = 1.0) -> GenerationSettings:
-        """How texts of this plan are generated."""
-        return GenerationSettings(
-            self._plan.max_new_tokens, self._eos_token_ids, temperature, finished_share
-        )
+    def settings(
+        self, temperature: float, *purpose: object, finished_share: float = FINISHED_SHARE
+    ) -> GenerationSettings:
+        """How texts of this plan are generated, with a seed for this purpose."""
+        seed = derived_seed(self._plan.seed, *purpose)
+        most = self._plan.max_new_tokens
+        return GenerationSettings(most, self._eos_token_ids, temperature, finished_share, seed)
 
     def held_out(self, prompts: Sequence[Sequence[int]], temperature: float) -> Sequence[Text]:
         """Outputs after prompts that are not trained on, each generated to its end."""
         file = self._work / f"held-out-{temperature:.0f}.pt"
         if not file.exists():
             with self._timed():
-                self._generate(prompts, self.settings(temperature), file)
+                whole = self.settings(temperature, "held-out", finished_share=1.0)
+                self._generate(prompts, whole, file)
         return self._read(file)
 
     def training(self, prompts: Sequence[Sequence[int]]) -> Iterator[Example]:
@@ -68,6 +73,7 @@ class TargetOutputs:
         plan = self._plan
         blocks = [prompts[i : i + BLOCK] for i in range(0, len(prompts), BLOCK)]
         tasks = [(r, i, (r + i) % 2) for r in range(plan.outputs) for i in range(len(blocks))]
+        pace, tokens, begun = Pace(), 0, 0
         for done, (round_, index, temperature) in enumerate(tasks):
             file = self._work / f"outputs-{round_}-{index:05}.pt"
             if not file.exists():
@@ -78,15 +84,21 @@ class TargetOutputs:
                     )
                     return
                 with self._timed():
-                    settings = self.settings(float(temperature), FINISHED_SHARE)
+                    settings = self.settings(float(temperature), "outputs", round_, index)
                     self._generate(blocks[index], settings, file)
-                logger.info(f"the target wrote block {done + 1} of {len(tasks)}")
+                begun += 1
+                tokens += sum(len(example.output) for example in read_examples(file))
+                logger.info(
+                    f"the target wrote block {done + 1} of {len(tasks)}, "
+                    f"{tokens / pace.seconds:.0f} tokens/s"
+                    f"{pace.left(begun, len(tasks) - done - 1)}"
+                )
             yield from self._read(file)
 
     def sample(self, prompts: Sequence[Sequence[int]]) -> list[Text]:
         """Sampled outputs that are not stored."""
         with self._timed():
-            return generate_texts(self._target, prompts, self.settings(1.0, FINISHED_SHARE))
+            return generate_texts(self._target, prompts, self.settings(1.0, "sample"))
 
     @property
     def minutes(self) -> float:
@@ -97,11 +109,12 @@ class TargetOutputs:
     def _generate(
         self, prompts: Sequence[Sequence[int]], settings: GenerationSettings, file: Path
     ) -> None:
-        """Generates outputs and stores them with distributions and features."""
+        """Generates outputs and stores them: features first, as the examples' file says that all
+        is there."""
         examples, features = generate_with_distributions(self._target, prompts, settings)
-        write_examples(examples, file)
         if self._features is not None:
             self._features.write(features, file)
+        write_examples(examples, file)
 
     def _read(self, file: Path) -> list[Example]:
         examples = read_examples(file)

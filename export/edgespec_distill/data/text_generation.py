@@ -36,12 +36,14 @@ class GenerationSettings:
         temperature: 0 is greedy.
         finished_share: when this share of the texts generated at once has ended, the others are
             cut. A few texts take as much time as many, and one that repeats itself never ends.
+        seed: of the tokens that are drawn.
     """
 
     max_new_tokens: int
     eos_token_ids: Collection[int]
     temperature: float
     finished_share: float = 1.0
+    seed: int = 0
 
 
 def generate_texts(
@@ -49,9 +51,10 @@ def generate_texts(
 ) -> list[Text]:
     """An output after each prompt, in the target's token ids, sorted by the prompts' lengths."""
     texts = []
+    generator = torch.Generator().manual_seed(settings.seed)
     for group in _groups(prompts, settings.max_new_tokens):
         outputs: list[list[int]] = [[] for _ in group]
-        for step in _steps(model, group, settings):
+        for step in _steps(model, group, settings, generator):
             for row, token in zip(step.rows.tolist(), step.tokens.tolist(), strict=True):
                 outputs[row].append(token)
         texts += [Text(prompt, output) for prompt, output in zip(group, outputs, strict=True)]
@@ -67,10 +70,11 @@ def generate_with_distributions(
         Examples, and the target's features at all positions of each but the last: [n, size].
     """
     examples, features = [], []
+    generator = torch.Generator().manual_seed(settings.seed)
     for group in _groups(prompts, settings.max_new_tokens):
         steps = []
         parts_of: list[list[Tensor]] = [[] for _ in group]
-        for step in _steps(target, group, settings):
+        for step in _steps(target, group, settings, generator):
             steps.append((step.rows, step.tokens, *_top_tokens(step.logits)))
             for row, part in zip(step.rows.tolist(), step.features, strict=True):
                 parts_of[row].append(part)
@@ -124,7 +128,10 @@ class _Step:
 
 @torch.no_grad()
 def _steps(
-    model: GeneratingModel, prompts: Sequence[Sequence[int]], settings: GenerationSettings
+    model: GeneratingModel,
+    prompts: Sequence[Sequence[int]],
+    settings: GenerationSettings,
+    generator: torch.Generator,
 ) -> Iterator[_Step]:
     """Generates an output after each prompt, one token of all texts at a time."""
     state = model.begin(prompts, settings.max_new_tokens)
@@ -132,7 +139,7 @@ def _steps(
     ends = torch.tensor(sorted(settings.eos_token_ids))
     unfinished = torch.ones(len(rows), dtype=torch.bool)
     for _ in range(settings.max_new_tokens):
-        own = _draw(state.logits, settings.temperature)
+        own = _draw(state.logits, settings.temperature, generator)
         tokens = model.vocabulary.outputs[own.cpu()]
         logits = state.logits[unfinished.to(state.logits.device)]
         features = list(compress(state.features, unfinished))
@@ -149,15 +156,19 @@ def _steps(
         state.add(own)
 
 
-def _draw(logits: Tensor, temperature: float) -> Tensor:
-    """[rows] token ids: the most probable ones at temperature 0, otherwise drawn."""
+def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
+    """[rows] token ids: the most probable ones at temperature 0, otherwise drawn.
+
+    Args:
+        generator: on the CPU, so that a GPU draws the same numbers.
+    """
     if temperature == 0:
         return logits.argmax(-1)
     drawn = []
     for part in torch.split(logits, DRAWN_ROWS):
         # By the inverse of the distribution function: multinomial draws a number for every token.
         sums = (part.float() / temperature).softmax(-1).cumsum(-1)
-        draw = torch.rand(len(part), 1, device=part.device) * sums[:, -1:]
+        draw = torch.rand(len(part), 1, generator=generator).to(part.device) * sums[:, -1:]
         drawn.append(torch.searchsorted(sums, draw, right=True)[:, 0])
     return torch.cat(drawn).clamp(max=logits.shape[1] - 1)
 

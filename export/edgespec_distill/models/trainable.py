@@ -70,7 +70,7 @@ class ScoringModel(ABC):
         """What a training step minimises the sum of; the first is of first predictions.
 
         Args:
-            batch: with distributions in the draft's own token ids.
+            batch: with the target's distributions.
         """
         found = []
         count = rng.randint(1, EAGLE_STEPS)  # the first prediction matters most
@@ -89,10 +89,12 @@ class ScoringModel(ABC):
 
     def _targets(self, batch: Sequence[Example], skipped: int) -> tuple[Tensor, Tensor]:
         """The target's log-probabilities and tokens, [tokens of all outputs, k], without the first
-        `skipped` of each output."""
+        `skipped` of each output: in the draft's own token ids, -inf for tokens that it lacks."""
         device = self.model.device
         p_logs = torch.cat([example.log_probs[skipped:] for example in batch])
         tokens = torch.cat([example.tokens[skipped:] for example in batch])
+        p_logs = p_logs.masked_fill(~self.vocabulary.known(tokens), -torch.inf)
+        tokens = self.vocabulary.inputs[tokens]
         return p_logs.to(device).float(), tokens.to(device).long()
 
     def _inputs(self, rows: Rows) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import torch
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec_distill.data.examples import Example, batches
+from edgespec_distill.data.seeds import derived_seed
 from edgespec_distill.models.trainable import ScoringModel
 from edgespec_distill.result import Acceptance
 from edgespec_distill.training.budget import Budget
@@ -22,6 +23,7 @@ from edgespec_distill.training.wide_head import Loss
 __all__ = ["Training", "TrainingProgress"]
 
 SAVE_EVERY = 60.0  # seconds
+SAVE_PAUSE = 20.0  # times as long as saving takes, at least
 EVALUATE_AFTER = 20.0  # seconds
 REPORT_EVERY = 2.0  # seconds
 
@@ -71,59 +73,73 @@ class Training:
     ) -> None:
         self._draft, self._loss, self._rate, self._positions = draft, loss, rate, positions
         self._state, self._evaluate, self._report = state, evaluate, report
-        self._rng = random.Random(seed)
+        self._seed = seed
         self.optimizer = MasterWeights(draft.model, rate=rate)
         done: dict[str, Any] = {"done_seconds": 0.0, "done_steps": 0}
+        self._chunk, self._batch = 0, 0  # the next batch is this one of this chunk
         self._mean_loss = 0.0
         if state.exists():
             saved = torch.load(state, weights_only=True, map_location=draft.model.device)
             self.optimizer.load_state_dict(saved["optimizer"])
             done = saved["done"]
-            self._rng.seed(seed + done["done_steps"])
+            self._chunk, self._batch = saved["next_batch"]
             self.before = Acceptance(**saved["before"])
         else:
             self.before = evaluate()
         self.budget = Budget(minutes=minutes, steps=steps, **done)
 
-    def run(self, chunks: Iterable[Sequence[Example]]) -> Acceptance:
-        """Trains on one chunk after another until the budget is used; returns the acceptance."""
+    def run(self, chunk: Callable[[int], Sequence[Example]]) -> Acceptance:
+        """Trains until the budget is used; returns the acceptance.
+
+        A run that was interrupted goes on with the batch after the last that was saved, so it has
+        the result of one that was not.
+
+        Args:
+            chunk: the examples of chunk 0, 1, …: of a number that is asked for again the same ones.
+        """
         acceptance = self._evaluate() if self.budget.steps else self.before
         self._save()
-        saved = reported = time.monotonic()
-        evaluation_due = saved + EVALUATE_AFTER
-        try:
-            for batch in self._batches(chunks):
-                self._step(batch)
-                now = time.monotonic()
-                if now > evaluation_due:
-                    acceptance = self._evaluate()
-                    # Evaluation takes a tenth of the time at most.
-                    pause = max(EVALUATE_AFTER, 9 * (time.monotonic() - now))
-                    evaluation_due = time.monotonic() + pause
-                if now - reported > REPORT_EVERY:
-                    self._report_progress(acceptance)
-                    reported = now
-                if now - saved > SAVE_EVERY:
-                    self._save()
-                    saved = now
-        finally:
-            self._save()
+        reported = time.monotonic()
+        save_due, evaluation_due = reported + SAVE_EVERY, reported + EVALUATE_AFTER
+        for batch in self._batches(chunk):
+            self._step(batch)
+            now = time.monotonic()
+            if now > evaluation_due:
+                acceptance = self._evaluate()
+                # Evaluation takes a tenth of the time at most.
+                pause = max(EVALUATE_AFTER, 9 * (time.monotonic() - now))
+                evaluation_due = time.monotonic() + pause
+            if now - reported > REPORT_EVERY:
+                self._report_progress(acceptance)
+                reported = now
+            if now > save_due:
+                self._save()
+                took = time.monotonic() - now
+                save_due = time.monotonic() + max(SAVE_EVERY, SAVE_PAUSE * took)
+        self._save()
         acceptance = self._evaluate()
         self._report_progress(acceptance)
         return acceptance
 
-    def _batches(self, chunks: Iterable[Sequence[Example]]) -> Iterator[list[Example]]:
-        for chunk in chunks:
-            for batch in batches(chunk, self._positions, self._rng):
+    def _batches(self, chunk: Callable[[int], Sequence[Example]]) -> Iterator[list[Example]]:
+        """The batches from the next one on."""
+        while self.budget.fraction < 1:
+            rng = random.Random(derived_seed(self._seed, "order", self._chunk))
+            found = list(batches(chunk(self._chunk), self._positions, rng))
+            for batch in found[self._batch :]:
                 if self.budget.fraction >= 1:
                     return
                 yield batch
+            self._chunk, self._batch = self._chunk + 1, 0
+            self._save()  # the draft may write the next chunk, which the present weights determine
 
     def _step(self, batch: list[Example]) -> None:
-        losses = self._draft.losses(batch, self._loss, self._rng)
+        rng = random.Random(derived_seed(self._seed, "step", self.budget.steps))
+        losses = self._draft.losses(batch, self._loss, rng)
         torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.budget.rate(self._rate))
         self.budget.steps += 1
+        self._batch += 1
         weight = max(0.02, 1 / self.budget.steps)
         self._mean_loss += weight * (losses[0].item() - self._mean_loss)
 
@@ -137,6 +153,10 @@ class Training:
 
     def _save(self) -> None:
         done = {"done_seconds": self.budget.seconds, "done_steps": self.budget.steps}
-        state = {"optimizer": self.optimizer.state_dict(), "done": done}
+        state = {
+            "optimizer": self.optimizer.state_dict(),
+            "done": done,
+            "next_batch": (self._chunk, self._batch),
+        }
         with whole_file(self._state) as aside:
             torch.save({**state, "before": asdict(self.before)}, aside)
