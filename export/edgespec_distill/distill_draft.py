@@ -73,9 +73,7 @@ def distill(
 
         work = work_folder(folder, recipe)
         with one_line_disk(work):
-            result = train_draft(
-                source, checkpoint, family.start_token, prompts, plan, work, aside, report
-            )
+            result = train_draft(source, checkpoint, prompts, plan, work, aside, report)
             write_card(aside, source, plan, result)
     shutil.rmtree(work)
     return result

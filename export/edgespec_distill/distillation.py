@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,20 @@ from edgespec_distill.models.draft_builder import DraftBuilder
 from edgespec_distill.models.exported_target import as_exported
 from edgespec_distill.models.reading.eagle_module import feature_layers
 from edgespec_distill.models.target import open_target
+from edgespec_distill.models.target_ends import open_ends
 from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
 from edgespec_distill.models.untrained_draft import spread_layers
-from edgespec_distill.plan import ORIGINAL, Plan
+from edgespec_distill.needs import needs_of, positions_at_once
+from edgespec_distill.plan import ORIGINAL, Plan, has_known_layers
 from edgespec_distill.result import Distillation
 from edgespec_distill.training.loss import LOSSES
 from edgespec_distill.training.memory import keep_freed_memory, one_line_memory
 from edgespec_distill.training.training_loop import Training, TrainingProgress
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.sources import Source
+from edgespec_export.families import Family
+from edgespec_export.families.decoder_only import DecoderOnly
+from edgespec_export.families.tensor_check import fitted
 
 __all__ = ["train_draft"]
 
@@ -53,7 +59,6 @@ MIN_MINUTES = 0.5  # of training, however long the target's outputs took
 def train_draft(
     source: Source,
     checkpoint: Checkpoint,
-    start_token: int | None,
     prompts: list[list[int]],
     plan: Plan,
     work: Path,
@@ -63,7 +68,6 @@ def train_draft(
     """Trains a draft and writes its checkpoint into `folder`.
 
     Args:
-        start_token: of the target's family.
         prompts: token ids.
         plan: complete, for this target.
         work: folder of an interrupted run's state.
@@ -71,33 +75,49 @@ def train_draft(
     keep_freed_memory()
     with one_line_memory(), _quiet_transformers():
         logger.info(f"target: {source.label}")
-        target = _opened(source, checkpoint, start_token, plan, work)
+        family = fitted(checkpoint)
+        plan = replace(plan, target_format=plan.target_format or _usual_format(family))
+        count = len(prompts) + plan.own_prompts
+        logger.info(f"{needs_of(plan, family, checkpoint.float32_bytes // 4, count)}")
+        target = _opened(source, checkpoint, family, plan, work)
+        target.positions_at_once = positions_at_once(plan, family)
         if plan.own_prompts:
             file, ends = work / "own-prompts.json", checkpoint.eos_token_ids
             prompts = prompts + own_prompts(
                 target, checkpoint, plan.own_prompts, ends, file, plan.seed
             )
-        run = _Run(target, checkpoint.eos_token_ids, prompts, plan, work, report)
+        run = _Run(target, checkpoint, prompts, plan, work, report)
         draft, result = run.train()
         _save(draft, checkpoint, folder)
     return result
 
 
 def _opened(
-    source: Source, checkpoint: Checkpoint, start_token: int | None, plan: Plan, work: Path
+    source: Source, checkpoint: Checkpoint, family: Family, plan: Plan, work: Path
 ) -> GeneratingModel:
-    """The target, as it writes the texts that are learnt."""
-    target = open_target(source, start_token)
-    layers: tuple[int, ...] = ()
-    if plan.uses_target_states and isinstance(target, Causal):
-        layers = feature_layers(target.model.config.num_hidden_layers)
-        target.feature_layers = layers
-    on_processor = target.model.device.type == "cpu"
-    usual = "int8" if on_processor and installed_kernels() else ORIGINAL
-    weights_format = plan.target_format or usual
-    if weights_format == ORIGINAL:
+    """The target, as it writes the texts that are learnt.
+
+    Args:
+        plan: with its target format.
+    """
+    layers = feature_layers(family.layers) if plan.uses_target_states else ()
+    assert plan.target_format is not None
+    if plan.target_format == ORIGINAL:
+        target = open_target(source, family.start_token)
+        if isinstance(target, Causal):
+            target.feature_layers = layers
         return target
-    return as_exported(target, checkpoint, weights_format, layers, work)
+    if isinstance(family, DecoderOnly):
+        ends: GeneratingModel = open_ends(checkpoint, family, plan)
+    else:
+        ends = open_target(source, family.start_token)
+    return as_exported(ends, checkpoint, plan.target_format, layers, work)
+
+
+def _usual_format(family: Family) -> str:
+    """Of the target, if the plan names none."""
+    runs_kernels = bool(installed_kernels()) and not torch.cuda.device_count()
+    return "int8" if runs_kernels or not has_known_layers(family) else ORIGINAL
 
 
 class _Run:
@@ -106,13 +126,15 @@ class _Run:
     def __init__(
         self,
         target: GeneratingModel,
-        eos_token_ids: Sequence[int],
+        checkpoint: Checkpoint,
         prompts: list[list[int]],
         plan: Plan,
         work: Path,
         report: Callable[[TrainingProgress], object],
     ) -> None:
-        self._target, self._eos_token_ids, self._plan = target, eos_token_ids, plan
+        self._target, self._plan = target, plan
+        self._eos_token_ids = checkpoint.eos_token_ids
+        self._target_parameters = checkpoint.float32_bytes // 4
         self._work, self._report = work, report
         prompts = list(prompts)
         random.Random(plan.seed).shuffle(prompts)
@@ -120,8 +142,8 @@ class _Run:
         self._held_out_prompts, self._prompts = prompts[:held_out], prompts[held_out:]
         features: Features | None = None
         if plan.uses_target_states and isinstance(target, Causal):
-            features = Features(target)
-        self._outputs = TargetOutputs(target, features, eos_token_ids, plan, work)
+            features = Features(target, plan.disk * 1e9)
+        self._outputs = TargetOutputs(target, features, self._eos_token_ids, plan, work)
         self._builder = DraftBuilder(target, features, plan)
 
     def train(self) -> tuple[ScoringModel, Distillation]:
@@ -149,7 +171,7 @@ class _Run:
             output_tokens=sum(len(example.output) for example in examples),
             steps=training.budget.steps,
             minutes=training.budget.seconds / 60,
-            target_parameters=_parameters(self._target.model),
+            target_parameters=self._target_parameters,
             draft_parameters=_parameters(draft.model),
         )
 
@@ -212,7 +234,7 @@ class _Run:
         covered = draft.vocabulary.known(tokens).float().mean().item()
         logger.info(f"the draft can say {covered:.1%} of the target's tokens")
         size = _parameters(draft.model)
-        share = size / _parameters(self._target.model)
+        share = size / self._target_parameters
         logger.info(f"draft: {size / 1e6:.1f}M parameters, {share:.1%} of the target")
 
     def _on_policy(self, draft: GeneratingModel, number: int) -> list[Example]:

@@ -8,12 +8,22 @@ from dataclasses import dataclass
 
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.errors import UsageError
+from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.families import Family
+from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.llama_like.llama import Llama
 from edgespec_export.families.t5 import T5
 from edgespec_export.quantization.formats import FORMATS
 
-__all__ = ["LOSS_NAMES", "ORIGINAL", "SHAPE", "Plan", "check_plan", "plan_for"]
+__all__ = [
+    "LOSS_NAMES",
+    "ORIGINAL",
+    "SHAPE",
+    "Plan",
+    "check_plan",
+    "has_known_layers",
+    "plan_for",
+]
 
 SHAPE = (
     "layers",
@@ -54,9 +64,8 @@ class Plan:
 
     Attributes:
         layers: number of decoder layers.
-        eagle: make an EAGLE head, which reads the target's hidden states; Llama-like targets only.
-        block: make a block draft, which reads them, too, and drafts this many tokens with one call;
-            Llama-like targets only.
+        eagle: make an EAGLE head, which reads the target's hidden states; decoder-only targets.
+        block: make a block draft, which reads them, too, and drafts this many tokens with one call.
         encoder_layers: number of encoder layers, if there is an encoder; None: as many as `layers`.
         share_encoder: make a draft without an encoder, which reads the target's; T5-like targets
             only.
@@ -76,8 +85,11 @@ class Plan:
             in this plan. None: start from the target's weights.
         target_format: number format of the target whose texts are learnt, as kernels run its
             export; `ORIGINAL`: the checkpoint as transformers runs it. None: int8 where kernels are
-            installed and torch has no GPU, else `ORIGINAL`.
+            installed and torch has no GPU, or where only the export computes the target; else
+            `ORIGINAL`.
         own_prompts: how many prompts a chat target writes itself, besides those that are given.
+        disk: gigabytes that the target's states may take; those of further texts are computed again
+            each time a text is read, with the same result.
     """
 
     layers: int
@@ -100,6 +112,7 @@ class Plan:
     start: str | None = None
     target_format: str | None = None
     own_prompts: int = 0
+    disk: float = 20.0
 
     @property
     def uses_target_states(self) -> bool:
@@ -134,6 +147,8 @@ def check_plan(plan: Plan) -> None:
             raise UsageError(f"{name} is {number}; give a number above 0")
     if plan.block is not None and plan.block > MAX_ROWS:
         raise UsageError(f"block is {plan.block}; give at most {MAX_ROWS}")
+    if not 0 <= plan.disk < math.inf:
+        raise UsageError(f"disk is {plan.disk}; give gigabytes, 0 or more")
     for name, minimum in MINIMUM.items():
         count = getattr(plan, name)
         if count is not None and count < minimum:
@@ -158,27 +173,57 @@ def plan_for(plan: Plan, family: Family) -> Plan:
     Raises:
         UsageError: this target cannot have such a draft, or its family cannot be distilled.
     """
-    # Families derived from them compute something else than the training's forward pass.
-    if type(family) not in (Llama, T5):
-        raise UsageError(
-            f"{family.label}: is of family {family.family!r}; distill supports targets of the "
-            "families 'llama' and 't5'"
-        )
-    if family.widest_window is not None:
-        raise UsageError(
-            f"{family.label}: has layers that see {family.widest_window} positions only "
-            "(sliding_window); distill supports only targets without such layers"
-        )
     has_encoder = family.encoder_layers is not None
-    if plan.uses_target_states and has_encoder:
-        option = "eagle" if plan.eagle else "block"
-        raise UsageError(f"{_kind(plan)} needs a Llama-like target; leave {option} out")
+    if plan.uses_target_states:
+        _check_readable(plan, family)
+    elif not has_known_layers(family):
+        raise UsageError(
+            f"{_what_is(family)}; distill supports targets of the families 'llama' and 't5'"
+            f"{', and of others drafts that read their states (eagle, block)' * _shows(family)}"
+        )
     if plan.share_encoder and not has_encoder:
         raise UsageError(f"{family.label} has no encoder; leave share_encoder out")
     if plan.layers > family.layers:
         raise UsageError(f"layers is {plan.layers}; the target has {family.layers}: give fewer")
     _check_width(plan.width, family.width)
     return dataclasses.replace(plan, encoder_layers=_encoder_layers(plan, family.encoder_layers))
+
+
+def has_known_layers(family: Family) -> bool:
+    """Whether the training computes the layers of such a target; families derived from these two
+    compute something else."""
+    return type(family) in (Llama, T5) and family.widest_window is None
+
+
+def _shows(family: Family) -> bool:
+    """Whether a draft can read the states after its layers, and start from its head."""
+    return (
+        isinstance(family, DecoderOnly)
+        and not family.is_recurrent
+        and isinstance(family.last_norm, RmsNorm)
+        and family.with_layer_outputs([family.layers]) is not None
+    )
+
+
+def _check_readable(plan: Plan, family: Family) -> None:
+    """Raises UsageError if no draft can read the target's states, or not as the plan says."""
+    option = "eagle" if plan.eagle else "block"
+    if not _shows(family):
+        raise UsageError(
+            f"{_what_is(family)}; {_kind(plan)} needs a decoder-only target with attention in all "
+            f"layers and an RMS norm before its head: leave {option} out"
+        )
+    if plan.target_format == ORIGINAL and not has_known_layers(family):
+        raise UsageError(
+            f"{_what_is(family)}, which only its export computes here; leave "
+            f"target_format {ORIGINAL!r} out"
+        )
+
+
+def _what_is(family: Family) -> str:
+    windows = family.widest_window
+    seen = "" if windows is None else f" with layers that see {windows} positions only"
+    return f"{family.label}: is of family {family.family!r}{seen}"
 
 
 def _kind(plan: Plan) -> str:

@@ -27,11 +27,12 @@ def recipe_of(source: Source, prompts: Sequence[Sequence[int]], plan: Plan) -> s
     """Everything that determines a training: an interrupted run continues if it is the same.
 
     The version of edgespec is left out, so a new release does not discard an hour's work. So are
-    minutes and steps, because an interrupted run may be given more time. Of a draft to start from,
+    minutes and steps, because an interrupted run may be given more time, and the disk, because the
+    result does not depend on it. Of a draft to start from,
     the files are included and not the folder's name.
     """
     words = hashlib.sha256(json.dumps(prompts).encode()).hexdigest()
-    left_out = ("minutes", "steps", "start")
+    left_out = ("minutes", "steps", "start", "disk")
     settings = {name: value for name, value in asdict(plan).items() if name not in left_out}
     start = [] if plan.start is None else [stamps(Path(plan.start))]
     return json.dumps([LAYOUT, stamps(source.path), words, settings, *start])

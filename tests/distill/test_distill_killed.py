@@ -102,7 +102,7 @@ def test_a_killed_run_continues_with_the_same_result(
 @deep
 @pytest.mark.parametrize("seconds", [0.3, 1.0, 2.5])
 def test_a_process_that_gets_sigkill_loses_nothing(seconds, llama_folder, prompts, tmp_path):
-    options = ["--eagle", "--layers", "1", "--vocabulary", "90", "--steps", "300", "-n", "12"]
+    options = ["--eagle", "--layers", "1", "--vocabulary", "90", "--steps", "40", "-n", "12"]
     again = "from edgespec.cli.main import main; main()"
     command = [sys.executable, "-c", again, "distill", llama_folder, "--text", prompts, *options]
     found = []

@@ -49,6 +49,7 @@ def test_the_help_says_that_one_of_minutes_and_steps_is_required():
         ({"minutes": float("inf"), "steps": None}, "minutes is inf"),
         ({"rate": -1.0}, "rate is -1.0; give a number above 0"),
         ({"rate": float("nan")}, "rate is nan"),
+        ({"disk": -1.0}, "disk is -1.0; give gigabytes, 0 or more"),
         ({"positions": 0}, "positions is 0; give 1 or more"),
         ({"loss": "mse"}, "loss is 'mse'; give one of: kl, tv"),
         ({"chat": True}, "has no chat format"),
@@ -88,7 +89,7 @@ def test_a_draft_has_no_more_encoder_layers_than_its_target(
 @pytest.mark.parametrize(("option", "value"), [("eagle", True), ("block", 3)])
 def test_a_t5_cannot_have_a_draft_that_reads_it(option, value, t5_folder, prompts, tmp_path):
     plan = dataclasses.replace(PLAN, **{option: value})
-    with pytest.raises(UsageError, match=f"needs a Llama-like target; leave {option} out"):
+    with pytest.raises(UsageError, match=f"needs a decoder-only target .*: leave {option} out"):
         distill(str(t5_folder), prompts, tmp_path / "d", plan)
 
 
@@ -167,7 +168,14 @@ def test_a_wrong_request_is_found_before_torch_is_loaded(
 
 
 def test_a_family_without_distillation_is_one_line_with_its_name():
-    family = SimpleNamespace(family="phi", label="microsoft/phi", layers=2, width=64)
+    family = SimpleNamespace(
+        family="phi",
+        label="microsoft/phi",
+        layers=2,
+        width=64,
+        encoder_layers=None,
+        widest_window=None,
+    )
     with pytest.raises(UsageError) as error:
         plan_for(PLAN, family)
     assert str(error.value) == (

@@ -44,7 +44,7 @@ DEEP = {"mt5", "llama, tied"}
 )
 def test_a_draft_of_its_targets_shape_starts_as_its_target(family, prompts, tmp_path, monkeypatch):
     """The saved draft computes the same in transformers and in the exported graphs."""
-    monkeypatch.setattr(target_module, "_dtype", lambda _: torch.float32)
+    monkeypatch.setattr(target_module, "training_dtype", lambda _: torch.float32)
     target, draft = write_family(family, tmp_path / "target"), tmp_path / "draft"
     plan = dataclasses.replace(PLAN, layers=2, width=None, steps=1, rate=1e-6)
     found = distill(str(target), prompts, draft, plan)
@@ -96,7 +96,7 @@ def test_a_narrow_draft_has_a_proportional_number_of_heads(family, of, width, he
 
 def test_the_targets_texts_start_with_its_familys_token(prompts, tmp_path, monkeypatch):
     """Old configs name no start token; the exported graphs then start with the padding token."""
-    monkeypatch.setattr(target_module, "_dtype", lambda _: torch.float32)
+    monkeypatch.setattr(target_module, "training_dtype", lambda _: torch.float32)
     without = {"decoder_start_token_id": None, "pad_token_id": 270}
     target = write_family("t5 v1.0", tmp_path / "target", **without)
     draft = tmp_path / "draft"

@@ -56,7 +56,7 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option(
     "--eagle",
     is_flag=True,
-    help="A draft that reads its target's hidden states; one layer is enough. Llama-like targets.",
+    help="A draft that reads its target's hidden states; one layer is enough. Decoder-only targets.",
 )
 @click.option(
     "--block",
@@ -102,6 +102,15 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option("-n", "--max-new-tokens", type=LEAST_1, default=128, show_default=True)
 @click.option("--positions", type=LEAST_1, default=4096, show_default=True, help="Of a batch.")
 @click.option("--rate", type=float, default=1e-3, show_default=True, help="Learning rate.")
+@click.option(
+    "--disk",
+    type=float,
+    default=20.0,
+    show_default=True,
+    metavar="GB",
+    help="Most that TARGET's states take while a draft learns that reads them; others are computed "
+    "again when they are read.",
+)
 @CHAT
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--force", is_flag=True, help="Replace a distilled draft that is there already.")

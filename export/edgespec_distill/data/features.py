@@ -1,4 +1,7 @@
-"""The target's features of its texts, which EAGLE drafts read. They are large, so in files."""
+"""The target's features of its texts, which EAGLE drafts read.
+
+They are large, so they are in files; where these would take too much of the disk, the features are
+computed again each time a text is read."""
 
 from __future__ import annotations
 
@@ -21,10 +24,14 @@ TextKey = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class Features:
-    """The outputs of some of the target's layers, at all positions of texts but the last."""
+    """The outputs of some of the target's layers, at all positions of texts but the last.
 
-    def __init__(self, target: Causal) -> None:
-        self._target = target
+    Args:
+        most_bytes: of all files together.
+    """
+
+    def __init__(self, target: Causal, most_bytes: float) -> None:
+        self._target, self._most_bytes = target, most_bytes
         self._features: dict[TextKey, Tensor] = {}
 
     @property
@@ -33,20 +40,23 @@ class Features:
         return tuple(self._target.feature_layers)
 
     def __getitem__(self, text: Text) -> Tensor:
-        """[n, layers · width] of a text that was added; n is its length without the last token."""
-        return self._features[_key(text)]
+        """[n, layers · width] of a text; n is its length without the last token."""
+        stored = self._features.get(_key(text))
+        return self._target.features([text])[0] if stored is None else stored
 
     def add(self, texts: Sequence[Text], examples_file: Path) -> None:
         """Adds texts that are stored in `examples_file`.
 
         Their features are mapped from a file with a similar name. If it does not fit the texts,
-        they are computed and it is written again, completely or not at all.
+        they are computed and it is written again, completely or not at all, where there is room.
         """
         file, dtype = self._file(examples_file), self._target.model.dtype
         lengths = [len(text) - 1 for text in texts]
         shape = (sum(lengths), len(self.layers) * self._target.model.config.hidden_size)
         size = shape[0] * shape[1]
         if not file.exists() or file.stat().st_size != size * dtype.itemsize:
+            if not self._has_room(size * dtype.itemsize, file):
+                return
             computed = torch.empty(shape, dtype=dtype)
             self._compute(texts, torch.split(computed, lengths))
             _write(computed, file)
@@ -55,8 +65,16 @@ class Features:
             self._features[_key(text)] = part
 
     def write(self, features: Sequence[Tensor], examples_file: Path) -> None:
-        """Writes features that were computed while the texts were generated, for `add`."""
-        _write(torch.cat(list(features)), self._file(examples_file))
+        """Writes features that were computed while the texts were generated, for `add`, where there
+        is room."""
+        file = self._file(examples_file)
+        if self._has_room(sum(part.nbytes for part in features), file):
+            _write(torch.cat(list(features)), file)
+
+    def _has_room(self, size: int, file: Path) -> bool:
+        """Whether a file of this size fits beside the others."""
+        others = (other for other in file.parent.glob(f"*{file.suffix}") if other != file)
+        return size + sum(other.stat().st_size for other in others) <= self._most_bytes
 
     def _file(self, examples_file: Path) -> Path:
         dtype = str(self._target.model.dtype).removeprefix("torch.")

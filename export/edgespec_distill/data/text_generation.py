@@ -21,7 +21,6 @@ __all__ = [
 ]
 
 TOP_TOKENS = 64  # most probable tokens stored for each position; the others have little mass
-GENERATED_POSITIONS = 49152  # of all texts that are generated at once
 SCORED_POSITIONS = 2048  # at once: their full distributions must fit in memory
 DRAWN_ROWS = 32  # at once: their full distributions must fit in the CPU's cache
 
@@ -52,7 +51,7 @@ def generate_texts(
     """An output after each prompt, in the target's token ids, sorted by the prompts' lengths."""
     texts = []
     generator = torch.Generator().manual_seed(settings.seed)
-    for group in _groups(prompts, settings.max_new_tokens):
+    for group in _groups(prompts, settings.max_new_tokens, model.positions_at_once):
         outputs: list[list[int]] = [[] for _ in group]
         for step in _steps(model, group, settings, generator):
             for row, token in zip(step.rows.tolist(), step.tokens.tolist(), strict=True):
@@ -71,7 +70,7 @@ def generate_with_distributions(
     """
     examples, features = [], []
     generator = torch.Generator().manual_seed(settings.seed)
-    for group in _groups(prompts, settings.max_new_tokens):
+    for group in _groups(prompts, settings.max_new_tokens, target.positions_at_once):
         steps = []
         parts_of: list[list[Tensor]] = [[] for _ in group]
         for step in _steps(target, group, settings, generator):
@@ -100,11 +99,14 @@ def add_distributions(target: GeneratingModel, texts: Sequence[Text]) -> list[Ex
     return examples
 
 
-def _groups(prompts: Sequence[Sequence[int]], new_tokens: int) -> Iterator[list[Sequence[int]]]:
-    """Prompts of similar length, as many as are continued at once."""
+def _groups(
+    prompts: Sequence[Sequence[int]], new_tokens: int, positions: int
+) -> Iterator[list[Sequence[int]]]:
+    """Prompts of similar length, as many as are continued at once: their texts have at most
+    `positions` together, or there is one."""
     order = sorted(prompts, key=len)
     while order:
-        count = max(1, GENERATED_POSITIONS // (len(order[-1]) + new_tokens))
+        count = max(1, positions // (len(order[-1]) + new_tokens))
         yield order[-count:]
         del order[-count:]
 

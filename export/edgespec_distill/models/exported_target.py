@@ -1,7 +1,7 @@
 """A target as it will run: an exported model, many texts in one call.
 
 What a draft learns is then what it will have to agree with: the target in its number format, not
-the checkpoint in float32. Its weights stay those of transformers' model, which a draft starts from.
+the checkpoint in float32. A draft starts from the weights of the torch model beside it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def as_exported(
         weights_format: of the export, which is made in `work` unless it is there.
         layers: whose outputs are the features, counted from 1; none without features.
 
-    Returns `target` itself where texts cannot share calls of the export, which is logged.
+    Raises:
+        UsageError: texts cannot share calls of this export here.
     """
     folder = work / f"target-{weights_format}"
     if not folder.exists():
@@ -69,11 +70,10 @@ def as_exported(
     variant = next(iter(exported.variants))
     model = open_model(folder, exported, variant, capacity=1, device=HERE)
     if not model.shares_calls:
-        logger.info(
-            f"texts cannot share calls of the target in {weights_format} here, so transformers "
-            "computes it in float32"
+        raise UsageError(
+            f"texts cannot share calls of {checkpoint.label} in {weights_format} here, so it would "
+            "write one at a time; give another --target-format, one that kernels run"
         )
-        return target
     if isinstance(target, Seq2Seq):
         return ExportedSeq2Seq(target, model)
     assert isinstance(target, Causal)

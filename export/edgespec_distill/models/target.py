@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from edgespec.errors import EdgespecError, one_line
 from edgespec_distill.data.draft_vocabulary import full_vocabulary
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.seq2seq import Seq2Seq
+from edgespec_distill.models.target_ends import training_dtype
 from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.checkpoint.transformers_config import load_original
@@ -32,7 +32,7 @@ def open_target(source: Source, start_token: int | None) -> GeneratingModel:
     kind: Any = AutoModelForCausalLM if start_token is None else AutoModelForSeq2SeqLM
     device = "cuda" if torch.cuda.device_count() else "cpu"
     try:
-        model = load_original(kind, source, _dtype(device)).to(device)
+        model = load_original(kind, source, training_dtype(device)).to(device)
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -45,10 +45,3 @@ def open_target(source: Source, start_token: int | None) -> GeneratingModel:
     if start_token is None:
         return Causal(model, vocabulary)
     return Seq2Seq(model, vocabulary, start_token)
-
-
-def _dtype(device: str) -> torch.dtype:
-    """bf16 where the machine has instructions for it; elsewhere it is slower than float32."""
-    flags = Path("/proc/cpuinfo")
-    on_cpu = flags.exists() and any(f in flags.read_text() for f in ("avx512_bf16", "amx_bf16"))
-    return torch.bfloat16 if device == "cuda" or on_cpu else torch.float32

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
 from edgespec_distill.data.examples import Example, Text, padded
+from edgespec_distill.needs import MOST_POSITIONS
 from edgespec_distill.training.wide_head import Loss, head_loss
 
 __all__ = ["DecodeState", "GeneratingModel", "Rows", "ScoringModel"]
@@ -104,7 +105,13 @@ class ScoringModel(ABC):
 
 
 class GeneratingModel(ScoringModel):
-    """A target or a draft that can also generate texts without another model."""
+    """A target or a draft that can also generate texts without another model.
+
+    Attributes:
+        positions_at_once: that the texts may have together which it generates at once.
+    """
+
+    positions_at_once: int = MOST_POSITIONS
 
     @abstractmethod
     def begin(self, prompts: Rows, max_new_tokens: int) -> DecodeState:
