@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec.device.kernels import installed_kernels
+from edgespec_distill.data.derived_seed import derived_seed
 from edgespec_distill.data.draft_vocabulary import (
     DraftVocabulary,
     frequent_vocabulary,
@@ -25,7 +26,6 @@ from edgespec_distill.data.examples import Example, Text, read_examples, write_e
 from edgespec_distill.data.features import Features
 from edgespec_distill.data.held_out import HeldOut, greedy_acceptance
 from edgespec_distill.data.own_prompts import own_prompts
-from edgespec_distill.data.seeds import derived_seed
 from edgespec_distill.data.target_outputs import BLOCK, TargetOutputs
 from edgespec_distill.data.text_generation import add_distributions, generate_texts
 from edgespec_distill.models.causal import Causal

@@ -15,8 +15,8 @@ from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.typed_json import write_json
 from edgespec.chat.chat_writer import ChatWriter
 from edgespec.errors import UsageError
+from edgespec_distill.data.derived_seed import derived_seed
 from edgespec_distill.data.pace import Pace
-from edgespec_distill.data.seeds import derived_seed
 from edgespec_distill.data.text_generation import GenerationSettings, generate_texts
 from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_export.checkpoint.checkpoint import Checkpoint

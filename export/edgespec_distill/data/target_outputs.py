@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgespec.artifact.atomic_file import whole_file
+from edgespec_distill.data.derived_seed import derived_seed
 from edgespec_distill.data.examples import Example, Text, read_examples, write_examples
 from edgespec_distill.data.features import Features
 from edgespec_distill.data.pace import Pace
-from edgespec_distill.data.seeds import derived_seed
 from edgespec_distill.data.text_generation import (
     GenerationSettings,
     generate_texts,

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from edgespec.artifact.atomic_file import whole_file
+from edgespec_distill.data.derived_seed import derived_seed
 from edgespec_distill.data.examples import Example, batches
-from edgespec_distill.data.seeds import derived_seed
 from edgespec_distill.models.trainable import ScoringModel
 from edgespec_distill.result import Acceptance
 from edgespec_distill.training.budget import Budget
