@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.typed_json import write_json
@@ -56,7 +57,7 @@ def own_prompts(
     write = ChatWriter(checkpoint.template, checkpoint.chat)
     shown = write([user_message("x")])
     header = _ids(checkpoint, [shown.text[: shown.contents[0].start]])[0]
-    kept = {"begun": 0, "lines": []}
+    kept: dict[str, Any] = {"begun": 0, "lines": []}
     if file.exists():
         kept = json.loads(file.read_text(encoding="utf-8"))
     lines = dict.fromkeys(kept["lines"])
