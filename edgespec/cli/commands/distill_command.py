@@ -56,7 +56,8 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option(
     "--eagle",
     is_flag=True,
-    help="A draft that reads its target's hidden states; one layer is enough. Decoder-only targets.",
+    help="A draft that reads its target's hidden states; one layer is enough. Targets without an "
+    "encoder.",
 )
 @click.option(
     "--block",
