@@ -17,6 +17,8 @@ __all__ = ["check_decodable", "cli_errors", "in_plain_words"]
 
 # What a write says; Windows has no quota of that name.
 UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", -1)}
+# What click raises where nothing is given: its message is the whole help. Older ones print it.
+HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())
 NUMBERS = {"integer": "a whole number", "float": "a number"}
 LONGEST_MESSAGE = 400  # characters; click and the operating system repeat a value in full
 
@@ -27,6 +29,8 @@ def cli_errors() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
+        if isinstance(error, HELP):
+            raise
         said = in_plain_words(error.message)
         error.message = _without_middle(said)  # type: ignore[misc]  # final to type checkers
         raise

@@ -392,6 +392,10 @@ def test_every_option_says_what_it_does(name):
             assert parameter.help, parameter.name
 
 
+def test_without_a_command_the_whole_help_is_shown():
+    assert run(code=2).stderr.rstrip() == run("--help").stdout.rstrip()
+
+
 def test_each_command_is_in_one_section_of_the_help_and_has_an_example():
     assert sorted(name for names in SECTIONS.values() for name in names) == sorted(main.commands)
     for name, command in main.commands.items():
