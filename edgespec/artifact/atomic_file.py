@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["keep_owner_and_mode", "named_errors", "whole_file"]
+__all__ = ["keep_owner_and_mode", "named_errors", "remove_whole", "whole_file"]
 
 PRIVATE = 0o600  # until the mode of the file that is replaced is known to hold
 
@@ -33,7 +33,7 @@ def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
     if final.exists() and not final.is_file():
         raise OSError(errno.EEXIST, "it is no ordinary file", str(file))
     model = final if like is None or final.exists() else like
-    aside = final.with_name(f".{final.name}.partial")
+    aside = _aside(final)
     try:
         with named_errors(file):
             aside.unlink(missing_ok=True)
@@ -46,6 +46,21 @@ def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
     except Exception:
         aside.unlink(missing_ok=True)
         raise
+
+
+def remove_whole(file: Path) -> None:
+    """Removes a file, if it is there, and what a writer of it that was killed had begun.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    _aside(file).unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+
+
+def _aside(final: Path) -> Path:
+    """What is written before it takes the name of the file."""
+    return final.with_name(f".{final.name}.partial")
 
 
 @contextmanager

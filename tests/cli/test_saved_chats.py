@@ -100,6 +100,15 @@ def test_a_chat_with_its_cache_goes_on_and_reads_nothing_again(pair, chat_folder
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["chat.json"]
 
 
+def test_a_chat_that_is_saved_without_its_cache_leaves_nothing_that_a_killed_one_had_begun(
+    pair, tmp_path
+):
+    begun_cache = tmp_path / f".chat.json{CACHE}.partial"
+    begun_cache.write_bytes(b"what was said")
+    save_chat(begun(pair), tmp_path / "chat.json")
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["chat.json"]
+
+
 def test_answers_of_a_pipe_go_on_from_a_saved_chat(pair, chat_folder):
     kept = begun(pair)
     save_chat(kept, chat_file("kept"))

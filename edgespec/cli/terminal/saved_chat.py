@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgespec.artifact.atomic_file import remove_whole
 from edgespec.artifact.manifest import CHAT_TEMPLATE, TOKENIZER
 from edgespec.artifact.typed_json import read_json, write_json
 from edgespec.cli.terminal.conversation import Conversation
@@ -113,7 +114,7 @@ def save_chat(conversation: Conversation, file: Path, keeps_cache: bool = False)
     )
     file.parent.mkdir(PRIVATE, parents=True, exist_ok=True)
     write_json(dataclasses.asdict(saved), file)
-    _cache_file(file).unlink(missing_ok=True)  # it may be of another chat
+    remove_whole(_cache_file(file))  # it may be of another chat
     if keeps_cache and conversation.messages:
         conversation.pair.save_prefix(conversation.prompt(), _cache_file(file))
 
