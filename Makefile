@@ -10,7 +10,8 @@
 # make demo-web   a chat in the browser, and a translator; needs npm
 # make test-web   does the page, do Chromium and Firefox give Python's texts? Installs both on Debian
 # make test-providers are pairs exact on WebGPU? Over a software Vulkan; needs Debian's chromium
-# make test-npu-whole test-npu-formats test-providers-whole   the same with more texts, formats and placements
+# make test-npu-whole test-npu-formats test-providers-whole test-providers-mixed   the same with more texts, formats
+#   and placements
 # make test-npu   do pairs speculate on Qualcomm's NPU? Emulated; x86-64, glibc 2.35
 # make test-arm64 does both pairs speculate on ARM64? Emulated; needs Debian 12 and qemu-user-static
 
@@ -19,7 +20,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native native-arm64 native-windows native-macos native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-npu test-npu-whole test-npu-formats test-providers-whole
+.PHONY: native native-arm64 native-windows native-macos native-sanitize demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-providers-mixed test-npu test-npu-whole test-npu-formats test-providers-whole
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -214,6 +215,17 @@ test-providers-layers: build/providers/webgpu/ready build/gpu/first-layers/edges
 	rm -f build/gpu/first-layers/row_invariance.json
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
 		build/gpu/first-layers --capacity 48 --tokens 2 --gamma 1 --mixed 1
+
+build/gpu/en-de/edgespec.json: .venv/export
+	$(BIN)/edgespec export models/en-de-target models/en-de-draft --for gpu --target-format fp32 --draft-format fp32 \
+		--no-measure -o build/gpu/en-de --force
+
+# Of real pairs one model on WebGPU and the other on the processor, both ways: a few prompts, for at least ten minutes.
+test-providers-mixed: build/providers/webgpu/ready build/gpu/en-de/edgespec.json build/gpu/first-layers/edgespec.json
+	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
+		build/gpu/en-de --capacity 48 --tokens 4 --on draft target --mixed 3
+	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
+		build/gpu/first-layers --capacity 48 --tokens 2 --gamma 1 --on draft target --mixed 2
 
 build/web/en-de/edgespec.json: .venv/export
 	$(BIN)/edgespec export models/en-de-target models/en-de-draft --for web --target-format fp32 -o build/web/en-de --force

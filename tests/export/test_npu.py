@@ -117,6 +117,20 @@ def test_a_row_has_the_same_bits_in_every_call(npu_folder, split):
         assert np.array_equal(found, wanted[at : at + kept])
 
 
+@pytest.mark.parametrize("rows", [2, 5])
+def test_a_call_copies_its_rows_and_no_cache(npu_folder, rows):
+    """New keys and values, logits, a mask and a row's place in the cache, the rows of tables."""
+    model, exported = model_of(npu_folder), read_manifest(npu_folder).target
+    model.prefill([5, 6, 7])
+    before = model.copied_bytes
+    model.score([5] * rows)
+    of_cache = sum(2 * shape.kv_heads * shape.head_size * rows for shape in exported.cache_shapes)
+    by_position = (2 * rows + 1) * exported.capacity
+    embedding, angles = rows * 32, rows * 2 * 16
+    numbers = of_cache + rows * exported.vocab_size + by_position + embedding + angles
+    assert model.copied_bytes - before == 4 * numbers
+
+
 @pytest.mark.parametrize("gammas", [(), pytest.param((1,), marks=deep)])
 def test_a_first_answer_takes_a_minute_at_a_second_a_call(
     tiny_checkpoints, npu_folder, tmp_path, gammas, monkeypatch
