@@ -15,7 +15,7 @@ import numpy as np
 
 from edgespec.artifact.graph_io import RECENT_ROWS, cache_buffers
 from edgespec.artifact.manifest import TOKENIZER, Exported, Manifest
-from edgespec.device.memory import memory_limit
+from edgespec.device.memory_limit import memory_limit
 from edgespec.errors import UsageError
 
 __all__ = ["MemoryEstimate", "check_memory", "estimated_memory"]
