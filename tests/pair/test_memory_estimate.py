@@ -15,7 +15,7 @@ import edgespec
 from command import run
 from depth import deep
 from edgespec.artifact.manifest import read_manifest
-from edgespec.device import memory
+from edgespec.device import memory_limit
 from edgespec.errors import UsageError
 from edgespec.pair.opening import memory_estimate
 from edgespec.pair.opening.memory_estimate import estimated_memory
@@ -145,10 +145,10 @@ def test_inspect_says_it(chat_folder):
 
 
 def test_a_container_has_its_own_limit(monkeypatch, tmp_path):
-    whole = memory.memory_limit()
+    whole = memory_limit.memory_limit()
     (tmp_path / "max").write_text("max\n")
     (tmp_path / "less").write_text("4096\n")
-    monkeypatch.setattr(memory, "CONTAINER_LIMITS", [tmp_path / "max", tmp_path / "none"])
-    assert whole is None or memory.memory_limit() >= whole
-    monkeypatch.setattr(memory, "CONTAINER_LIMITS", [tmp_path / "max", tmp_path / "less"])
-    assert memory.memory_limit() == 4096
+    monkeypatch.setattr(memory_limit, "CONTAINER_LIMITS", [tmp_path / "max", tmp_path / "none"])
+    assert whole is None or memory_limit.memory_limit() >= whole
+    monkeypatch.setattr(memory_limit, "CONTAINER_LIMITS", [tmp_path / "max", tmp_path / "less"])
+    assert memory_limit.memory_limit() == 4096
