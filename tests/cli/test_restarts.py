@@ -20,13 +20,15 @@ from command import EDGESPEC
 from depth import deep
 from edgespec.artifact.chat_format import user_message
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and pseudo-terminals")
+pytestmark = [
+    deep,  # three processes; test_kept_folder.py and test_saved_chats.py say it of pairs
+    pytest.mark.skipif(sys.platform == "win32", reason="signals and pseudo-terminals"),
+]
 LONG = "Tell me of the light, the fog, the boats and the men who keep them. " * 3
 NEXT = "And then?"
 TOKENS = 20
 
 
-@deep
 def test_a_chat_goes_on_where_it_was_saved_without_reading_it_again(chat_folder, tmp_path):
     from terminals import Terminal
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from depth import DEEP
+from depth import deep
 from edgespec.artifact.manifest import read_manifest
 from edgespec.device.device import Device
 from edgespec.device.kernels import installed_kernels
@@ -176,8 +176,9 @@ sys.stdin.readline()
 """
 
 
+@deep
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a page")
-@pytest.mark.parametrize("variant", FORMATS if DEEP else ["int8"])
+@pytest.mark.parametrize("variant", FORMATS)
 def test_processes_share_the_pages_of_the_weights(folder, variant):
     """None has a copy of its own, and each counts half of them."""
     logits(folder, variant)
