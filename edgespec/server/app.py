@@ -135,9 +135,13 @@ def _own_routes(served: Served) -> list[Route]:
 async def _no_route(http: HttpRequest, error: Exception) -> Response:
     """JSON also for what is not here, such as embeddings."""
     assert isinstance(error, HTTPException)
-    asked = shortened(f"{http.method} {http.url.path}")[1:-1]
-    refused = UnknownUrlError(
-        f"{asked} is not there; this server has POST {', '.join(api.path for api in TEXT_APIS)} "
-        "and GET /v1/models"
-    )
+    path, method = shortened(http.url.path)[1:-1], shortened(http.method)[1:-1]
+    if allowed := (error.headers or {}).get("Allow"):  # the path is here, the method is not
+        message = f"{path} takes {' and '.join(allowed.split(', '))}, not {method}"
+    else:
+        message = (
+            f"{method} {path} is not there; this server has POST "
+            f"{', '.join(api.path for api in TEXT_APIS)} and GET /v1/models"
+        )
+    refused = UnknownUrlError(message)
     return refusal(http.url.path, refused, error.status_code, error.headers)

@@ -68,9 +68,6 @@ def test_an_unknown_model_is_openais_404(client):
         ("POST", "/v1", 404),
         ("GET", "/index.html", 404),
         ("GET", "/" + "x" * 9000, 404),
-        ("GET", TEXT, 405),
-        ("PUT", "/v1/models", 405),
-        ("DELETE", "/v1/models/tiny", 405),
     ],
 )
 def test_what_is_not_here_is_openais_error_that_says_what_is(client, method, path, status):
@@ -81,6 +78,23 @@ def test_what_is_not_here_is_openais_error_that_says_what_is(client, method, pat
     assert error["message"].startswith(f"{method} {path}"[:50])
     assert "/v1/chat/completions" in error["message"]
     assert len(error["message"]) < 300
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "takes"),
+    [
+        ("GET", TEXT, ["POST"]),
+        ("DELETE", "/v1/models/tiny", ["GET", "HEAD"]),
+        ("GET", "/v1/audio/transcriptions", ["POST"]),
+    ],
+)
+def test_a_path_that_is_here_says_which_methods_it_takes(client, method, path, takes):
+    response = client.request(method, path)
+    assert response.status_code == 405
+    error = response.json()["error"]
+    assert error["code"] == "method_not_allowed"
+    told = error["message"].removeprefix(f"{path} takes ").removesuffix(f", not {method}")
+    assert sorted(told.split(" and ")) == sorted(response.headers["allow"].split(", ")) == takes
 
 
 @pytest.mark.parametrize(("given", "shown"), [({}, "None"), ({"model": 5}, "5")], ids=str)
