@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
 from edgespec.artifact.manifest import MANIFEST
-from edgespec.errors import check_names, needs_extra
+from edgespec.errors import UsageError, check_names, needs_extra, shortened
 from edgespec.library.exporting import BUILT_IN, export_request, run_export
 from edgespec.library.pair_cache import cached_folder, pair_folder
 from edgespec.pair.opening import loading
@@ -25,6 +26,8 @@ def load(pair: str | Path, **options: Unpack[LoadOptions]) -> Pair:
 
 def _folder(pair: str | Path, target_format: str | None) -> Path:
     """The exported folder that a caller means; a path that is no checkpoint means itself."""
+    if not isinstance(pair, (str, os.PathLike)) or not pair:
+        raise UsageError(f"the pair is {shortened(pair)}; give a folder or a model's name")
     path = Path(pair)
     if isinstance(pair, Path) and not (path.is_file() or (path / "config.json").is_file()):
         return path

@@ -11,7 +11,7 @@ from pathlib import Path
 from edgespec.artifact.hosts import NPU
 from edgespec.artifact.kept.used_mark import pairs_home
 from edgespec.artifact.manifest import MANIFEST
-from edgespec.errors import looks_like_a_path
+from edgespec.errors import UsageError, looks_like_a_path
 from edgespec.library.exporting import ExportRequest, export_request, run_export
 from edgespec.library.kept_pairs import bytes_of, older_line, size
 from edgespec.version import VERSION
@@ -32,7 +32,10 @@ def pair_folder(name: str, target_format: str | None = None) -> Path:
 
     Raises:
         EdgespecError: nothing has that name, or it cannot be exported.
+        UsageError: the name is empty.
     """
+    if not name:
+        raise UsageError("the pair's name is empty; give a model's name or a folder")
     path = Path(name)
     if (path / MANIFEST).is_file():
         return path

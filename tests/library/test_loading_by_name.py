@@ -52,6 +52,15 @@ def test_a_checkpoint_is_exported_once_and_a_name_of_the_hub_means_the_same(
     assert len(exports) == 2
 
 
+@pytest.mark.parametrize("name", ["", None, 5, b"pair", []], ids=str)
+def test_what_is_no_name_is_refused_also_where_this_folder_is_a_pair(
+    tiny_folder, name, monkeypatch
+):
+    monkeypatch.chdir(tiny_folder)
+    with pytest.raises(edgespec.UsageError, match="give a folder or a model's name"):
+        edgespec.load(name)
+
+
 def test_export_returns_its_folder_and_takes_the_cache_by_default(
     tiny_checkpoints, tmp_path, home, exports
 ):

@@ -55,6 +55,11 @@ def test_an_option_out_of_range_is_refused_before_anything_is_computed(tiny, opt
     assert said in usage(tiny.stream, PROMPT, **options)
 
 
+@pytest.mark.parametrize("prompts", ["Hello", b"Hello", {"role": "user", "content": "Hello"}])
+def test_one_prompt_in_the_place_of_several_is_refused(tiny, prompts):
+    assert "list of prompts" in usage(next, tiny.generate_many(prompts))
+
+
 @pytest.mark.parametrize("prompt", [b"abc", ["a", "b"], [5.7], {"role": "user"}, None, 7])
 def test_a_prompt_that_is_neither_text_nor_token_ids_is_refused(tiny, prompt):
     assert "token ids" in usage(tiny.stream, prompt)

@@ -483,6 +483,13 @@ def test_without_the_key_nothing_is_answered(pair, given):
         assert client.post(CHAT, json=chat(), headers=right).status_code == 200
 
 
+@pytest.mark.parametrize(("key", "said"), [("", "is empty"), ("a b", "no header"), ("ü", "ASCII")])
+def test_a_key_that_every_request_or_none_would_bring_is_refused(pair, key, said):
+    served = application({"small": pair}, DRAFTED, api_key=key)
+    with pytest.raises(edgespec.UsageError, match=said), TestClient(served):
+        pass
+
+
 def test_it_listens_at_an_ipv6_address(pair):
     try:
         served = Served(pair, "::1")

@@ -148,6 +148,7 @@ def serve(
     """
     with needs_extra("server"):
         from edgespec.server.app import application
+        from edgespec.server.http.access import key_of_requests
         from edgespec.server.http.http_server import serve as run
         from edgespec.server.http.listening import listening
         from edgespec.server.http.origins import Origins
@@ -155,6 +156,7 @@ def serve(
         from edgespec.server.limits import Limits, usual_max_body
 
     Origins(origins)  # refused before anything is loaded
+    key_of_requests(api_key)
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
     asked = _is_given("texts") or _is_given("capacity")
     with service_log(log_level, log_format == "json", log_file), listening(host, port) as at:

@@ -15,7 +15,7 @@ from edgespec.errors import UsageError
 from edgespec.pair.concurrent.batch_thread import BatchThread, Event
 from edgespec.pair.concurrent.daemon_threads import DaemonThreads
 from edgespec.pair.concurrent.in_order import InOrder
-from edgespec.pair.concurrent.seeds import check_n, seeded
+from edgespec.pair.concurrent.seeds import check_n, each, seeded
 from edgespec.pair.generation import Chunk, Generation
 from edgespec.pair.generation_options import GenerationOptions
 from edgespec.pair.prompt import Prompt, PromptInput
@@ -110,8 +110,7 @@ class AsyncBatch:
     ) -> AsyncIterator[tuple[int, Generation]]:
         """Makes `n` texts for each prompt and yields each with its number as it ends; see
         `Batch.results`. Prompts are taken one by one as texts end."""
-        check_n(n)
-        numbered = enumerate(prompt for prompt in prompts for _ in range(n))
+        numbered = enumerate(each(prompts, n))
         running: dict[asyncio.Task[Generation], int] = {}
         try:
             while True:

@@ -12,7 +12,7 @@ from edgespec.costs.cost_model import Costs, CostSource
 from edgespec.drafters.registry import DRAFTERS, own_costs
 from edgespec.errors import UsageError
 from edgespec.pair.concurrent.in_order import InOrder
-from edgespec.pair.concurrent.seeds import check_n, seeded
+from edgespec.pair.concurrent.seeds import each, seeded
 from edgespec.scheduler.load_costs import AfterFirst, Load, LoadCosts
 from edgespec.scheduler.scheduler import SHARED, Scheduler
 from edgespec.scheduler.shared_calls import (
@@ -151,9 +151,7 @@ class Batch:
         Raises:
             UsageError: as `stream`.
         """
-        check_n(n)
-        wanted = (prompt for prompt in prompts for _ in range(n))
-        numbered = zip(count(), wanted, strict=False)
+        numbered = zip(count(), each(prompts, n), strict=False)
         running: dict[int, Stream] = {}
         try:
             while True:

@@ -15,11 +15,27 @@ from edgespec.errors import UsageError, shortened
 from edgespec.server.http.origins import Origins
 from edgespec.server.statuses import refusal
 
-__all__ = ["Access", "Hosts"]
+__all__ = ["Access", "Hosts", "key_of_requests"]
 
 OPEN = ("/", "/health", "/ready")  # need no key; the page asks for it
 # A name, or an address of IPv6 in brackets, and perhaps a port.
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:\[\]]+)(?::\d*)?", re.ASCII)
+KEY = re.compile("[!-~]+")  # what a header carries as it is
+
+
+def key_of_requests(given: str | None) -> bytes | None:
+    """The key that requests must bring; None for no key.
+
+    Raises:
+        UsageError: it is empty, which every request would match, or no request can bring it.
+    """
+    if given is None:
+        return None
+    if not given:
+        raise UsageError("the API key is empty; give one, or leave --api-key out")
+    if not KEY.fullmatch(given):
+        raise UsageError("the API key has characters that no header carries; give ASCII, no spaces")
+    return given.encode()
 
 
 class Hosts:
@@ -72,7 +88,7 @@ class Access:
         own_hosts: Collection[str] = (),
     ) -> None:
         self._app = app
-        self._key = None if api_key is None else api_key.encode()
+        self._key = key_of_requests(api_key)
         self._origins = origins
         self._own_hosts = own_hosts
 
