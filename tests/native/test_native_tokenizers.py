@@ -245,3 +245,13 @@ def test_a_unigram_vocabulary_without_scores_is_an_error(hooks, tmp_path):
     path.write_text(json.dumps({"model": {"type": "Unigram", "unk_id": 0, "vocab": {"a": 9}}}))
     with pytest.raises(ValueError, match="lacks scores"):
         NativeTokenizer(hooks, path).encode("a")
+
+
+@pytest.mark.parametrize("number", ["1e300", "-1e19", "9.3e15"])
+@pytest.mark.parametrize("known", ['"id":0', '"<s>":1'])
+def test_a_number_that_no_whole_one_holds_is_an_error(hooks, tmp_path, known, number):
+    path, whole = tmp_path / "tokenizer.json", byte_bpe().to_str()
+    assert known in whole
+    path.write_text(whole.replace(known, f"{known[:-1]}{number}"))
+    with pytest.raises(ValueError, match=r"is not a tokenizer \(a number is too large\)"):
+        NativeTokenizer(hooks, path)

@@ -158,7 +158,10 @@ def test_damaged_folders_are_refused_with_pythons_sentences(own_pair, damage):
 
 @pytest.mark.parametrize(
     "garbage",
-    ["", "{", "[]", "{}", '{"version": 5}', '{"version": "5"}', "\x00" * 9, "[" * 100_000],
+    [
+        *("", "{", "[]", "{}", "\x00" * 9, "[" * 100_000),
+        *('{"version": 5}', '{"version": "5"}', '{"version": 5, "eos_token_ids": [1e300]}'),
+    ],
 )
 def test_a_manifest_of_garbage_is_an_error_of_one_line(own_pair, garbage):
     (own_pair / "edgespec.json").write_text(garbage)

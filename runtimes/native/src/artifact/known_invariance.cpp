@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "core/whole_numbers.h"
+
 namespace edgespec {
 namespace {
 
@@ -15,7 +17,7 @@ std::optional<RowInvariance> measured(const Manifest& manifest, const std::strin
   const std::filesystem::path path = manifest.folder / kFile;
   if (!std::filesystem::is_regular_file(path)) return std::nullopt;
   try {
-    for (const auto& entry : nlohmann::json::parse(std::ifstream(path))) {
+    for (const auto& entry : parsed<nlohmann::json>(std::ifstream(path))) {
       const auto& found = entry.at("row_invariance");
       if (entry.at("graph") != graph || found.at("machine") != machine) continue;
       const RowInvariance result{found.at("is_row_invariant").get<bool>(),
@@ -26,7 +28,7 @@ std::optional<RowInvariance> measured(const Manifest& manifest, const std::strin
         return result;
       }
     }
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     return std::nullopt;
   }
   return std::nullopt;
@@ -58,12 +60,12 @@ void keep_invariance(const Manifest& manifest, const Variant& variant, const Row
   Json kept = Json::array();
   try {
     if (std::filesystem::is_regular_file(path)) {
-      for (const Json& entry : Json::parse(std::ifstream(path))) {
+      for (const Json& entry : parsed<Json>(std::ifstream(path))) {
         const bool of_machine = entry.at("row_invariance").at("machine") == found.machine;
         if (!(of_machine && entry.at("graph") == graph)) kept.push_back(entry);
       }
     }
-  } catch (const Json::exception&) {
+  } catch (const std::exception&) {
     kept = Json::array();  // a damaged file counts as empty
   }
   kept.push_back({{"graph", graph},

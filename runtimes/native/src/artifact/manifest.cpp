@@ -9,6 +9,7 @@
 #include "artifact/sha256.h"
 #include "core/error.h"
 #include "core/shown.h"
+#include "core/whole_numbers.h"
 
 namespace edgespec {
 namespace {
@@ -137,7 +138,8 @@ Manifest manifest_of(const Json& data, const std::filesystem::path& folder) {
                     .files = {}};
   if (!data.at("draft").is_null()) manifest.draft = model_of(data.at("draft"));
   for (const auto& [name, file] : data.at("files").items()) {
-    manifest.files[name] = {file.at("bytes").get<uint64_t>(), file.at("sha256").get<std::string>()};
+    manifest.files[name] = {static_cast<uint64_t>(file.at("bytes").get<int64_t>()),
+                            file.at("sha256").get<std::string>()};
   }
   return manifest;
 }
@@ -208,7 +210,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   Manifest manifest;
   bool is_unchanged = false;
   try {
-    const Json data = Json::parse(text);
+    const Json data = parsed<Json>(text);
     check_version(data.at("version"), folder);
     manifest = manifest_of(data, folder);
     is_unchanged = manifest.digest == sha256(canonical_json(text, "digest"));

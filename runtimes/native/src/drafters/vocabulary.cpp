@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/shown.h"
+#include "core/whole_numbers.h"
 
 namespace edgespec {
 namespace {
@@ -86,7 +87,7 @@ std::unique_ptr<Vocabulary> open_vocabulary(const Manifest& manifest) {
   std::unique_ptr<Vocabulary> vocabulary;
   int64_t inputs = 0, outputs = 0;
   try {
-    maps = nlohmann::json::parse(std::ifstream(file));
+    maps = parsed<nlohmann::json>(std::ifstream(file));
     if (maps.contains("common")) {
       throw UsageError(
           "the pair's draft has another tokenizer, which libedgespec does not read; export it with "

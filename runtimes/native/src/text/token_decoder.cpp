@@ -170,7 +170,8 @@ void TokenDecoder::add(const Json& part) {
     });
   } else if (type == "Strip") {
     const char32_t content = characters_in(part, "content").at(0);
-    const auto start = part.at("start").get<size_t>(), stop = part.at("stop").get<size_t>();
+    const auto start = static_cast<size_t>(part.at("start").get<int64_t>());
+    const auto stop = static_cast<size_t>(part.at("stop").get<int64_t>());
     steps_.push_back([=](Texts& tokens) {
       for (std::string& token : tokens) strip(token, content, start, stop);
     });

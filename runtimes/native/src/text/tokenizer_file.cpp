@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "core/whole_numbers.h"
+
 namespace edgespec {
 namespace {
 
@@ -18,7 +20,11 @@ class Reader : public nlohmann::json_sax<Json> {
   bool boolean(bool is) override { return value(is); }
   bool number_integer(int64_t number) override { return value(number); }
   bool number_unsigned(uint64_t number) override { return value(number); }
-  bool number_float(double number, const std::string&) override { return value(number); }
+  bool number_float(double number, const std::string&) override {
+    const bool is_score = table_depth_ == 2;
+    if (!is_score) check_holdable(number);
+    return value(number);
+  }
   bool string(std::string& text) override {
     if (!table_depth_) return value(std::move(text));
     if (table_ == Table::kVocabulary) {

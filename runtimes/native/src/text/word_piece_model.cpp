@@ -9,7 +9,7 @@ class WordPieceModel : public WordModel {
   WordPieceModel(const Json& part, ModelTables tables)
       : WordModel(std::move(tables.vocabulary)),
         prefix_(part.value("continuing_subword_prefix", std::string("##"))),
-        most_characters_(part.value("max_input_chars_per_word", size_t{100})),
+        most_characters_(static_cast<size_t>(part.value("max_input_chars_per_word", int64_t{100}))),
         unknown_(vocabulary().find(part.value("unk_token", std::string("[UNK]")))) {}
 
   void encode(std::string_view word, Tokens& tokens) const override {
