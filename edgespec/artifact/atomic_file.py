@@ -27,7 +27,7 @@ def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
 
     Raises:
         OSError: it cannot be written, or a pipe, a device or a folder has the name. It names
-            `file` where it would name nothing.
+            `file`, never the temporary one.
     """
     final = Path(os.path.realpath(file))
     if final.exists() and not final.is_file():
@@ -43,8 +43,11 @@ def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
             if model.is_file():
                 keep_owner_and_mode(model, aside)
             _rename(aside, final)
-    except Exception:
-        aside.unlink(missing_ok=True)
+    except Exception as error:
+        if isinstance(error, OSError) and str(error.filename) == str(aside):
+            error.filename = str(file)
+        with suppress(OSError):  # of a folder that is none
+            aside.unlink(missing_ok=True)
         raise
 
 

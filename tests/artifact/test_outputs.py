@@ -132,3 +132,12 @@ def test_a_folder_that_is_a_mount_is_refused_before_the_work(monkeypatch, tmp_pa
     monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path)
     with pytest.raises(UsageError, match="is mounted, and cannot be replaced; give a folder in it"):
         write_folder(tmp_path, "new")
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in ("absent", "file"):
+        asked = tmp_path / folder / "out"
+        with pytest.raises((FileNotFoundError, NotADirectoryError)) as failed:
+            write_bytes(b"new", asked)
+        assert str(failed.value.filename) == str(asked)
