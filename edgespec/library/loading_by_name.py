@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Unpack
+from typing import ParamSpec, TypeVar, Unpack
 
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.errors import UsageError, check_names, needs_extra, shortened
@@ -17,6 +18,8 @@ from edgespec.pair.opening.loading import LoadOptions
 from edgespec.pair.pair import Pair
 
 __all__ = ["export", "load"]
+
+Given, Result = ParamSpec("Given"), TypeVar("Result")
 
 
 def load(pair: str | Path, **options: Unpack[LoadOptions]) -> Pair:
@@ -55,6 +58,19 @@ load.__doc__ = f"""Opens a pair by its folder or name.
     {(loading.load.__doc__ or "").partition("Args:")[2]}"""
 
 
+def _with_names_checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """The same, and an option that does not exist is a TypeError with the nearest that does."""
+    names = inspect.signature(function).parameters
+
+    @wraps(function)
+    def checked(*arguments: Given.args, **options: Given.kwargs) -> Result:
+        check_names(function.__name__, options, names)
+        return function(*arguments, **options)
+
+    return checked
+
+
+@_with_names_checked
 def export(
     target: str | Path,
     draft: str | Path | None = None,

@@ -117,3 +117,6 @@ def test_help_shows_every_option_and_a_mistyped_one_is_told_the_nearest(tiny_fol
     assert all(f"{name}" in (edgespec.load.__doc__ or "") for name in LoadOptions.__annotations__)
     with pytest.raises(TypeError, match="load has no option 'thread'; did you mean 'threads'"):
         edgespec.load(tiny_folder, thread=1)
+    with pytest.raises(TypeError, match="export has no option 'drfat'; did you mean 'draft'"):
+        edgespec.export(tiny_folder, drfat="x")
+    assert "target_formats" in inspect.signature(edgespec.export).parameters
