@@ -19,7 +19,8 @@ from edgespec.pair.pair import Pair
 
 __all__ = ["export", "load"]
 
-Given, Result = ParamSpec("Given"), TypeVar("Result")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 def load(pair: str | Path, **options: Unpack[LoadOptions]) -> Pair:
