@@ -85,7 +85,7 @@ def test_export_returns_its_folder_and_takes_the_cache_by_default(
         (Path("nosuch"), "so it is not an exported pair"),
         (Path("no/such"), "is not an exported pair"),
         ("smollm2-136m", "short name or hub id.*smollm2-135m"),
-        ("", "so it is not an exported pair"),
+        ("", "give a folder or a model.s name"),
     ],
 )
 def test_what_is_nowhere_is_said_in_a_line_and_never_downloaded(name, message, monkeypatch):
