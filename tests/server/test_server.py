@@ -439,12 +439,20 @@ def test_nan_is_refused(client):
 
 def test_a_web_page_is_refused(client, pair):
     """A web page may send plain text to any server, and give this machine a name of its own."""
-    body = json.dumps(chat())
-    assert "no JSON" in refused(client, CHAT, content=body, headers={"content-type": "text/plain"})
+    headers = {"content-type": "text/plain", "sec-fetch-site": "none"}
+    assert "no JSON" in refused(client, CHAT, content=json.dumps(chat()), headers=headers)
     assert "--host NAME" in refused(client, CHAT, json=chat(), headers={"host": "evil.example"})
     everywhere = application({"small": pair}, {}, host="0.0.0.0")
     with TestClient(everywhere, base_url="http://my.machine") as open_to_all:
         assert open_to_all.get("/health").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/api/chat"])
+def test_a_program_need_not_say_that_its_body_is_json(client, path):
+    """As `curl -d` does not, in Ollama's examples."""
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    body = json.dumps(chat(max_tokens=2, stream=False))
+    assert client.post(path, content=body, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", "http://localhost:3000"])
@@ -488,6 +496,12 @@ def test_a_key_that_every_request_or_none_would_bring_is_refused(pair, key, said
     served = application({"small": pair}, DRAFTED, api_key=key)
     with pytest.raises(edgespec.UsageError, match=said), TestClient(served):
         pass
+
+
+def test_a_key_that_the_environment_leaves_empty_is_refused(chat_folder, monkeypatch):
+    """click takes an empty variable for one that is not set: the server would be open."""
+    monkeypatch.setenv("EDGESPEC_API_KEY", "")
+    assert "the API key is empty" in run("serve", chat_folder, "--port", 0, code=2).stderr
 
 
 def test_it_listens_at_an_ipv6_address(pair):

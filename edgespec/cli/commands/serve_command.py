@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+API_KEY = "EDGESPEC_API_KEY"
 
 logger = logging.getLogger("edgespec.server")
 
@@ -69,7 +71,7 @@ logger = logging.getLogger("edgespec.server")
 )
 @click.option(
     "--api-key",
-    envvar="EDGESPEC_API_KEY",
+    envvar=API_KEY,
     show_envvar=True,
     help="Requests must bring this key (Authorization: Bearer KEY).",
 )
@@ -156,7 +158,7 @@ def serve(
         from edgespec.server.limits import Limits, usual_max_body
 
     Origins(origins)  # refused before anything is loaded
-    key_of_requests(api_key)
+    key_of_requests(os.environ.get(API_KEY) if api_key is None else api_key)  # click skips ""
     options: GenerationOptions = {"draft": drafting(draft, no_draft), "gamma": gamma, "rule": rule}
     asked = _is_given("texts") or _is_given("capacity")
     with service_log(log_level, log_format == "json", log_file), listening(host, port) as at:

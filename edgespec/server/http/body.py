@@ -13,6 +13,8 @@ from edgespec.server.limits import Limits
 
 __all__ = ["BodySizeError", "BodyTimeoutError", "checked_size", "json_object", "read_body"]
 
+SENT_BY_BROWSERS = ("origin", "sec-fetch-site")  # with every POST of a page
+
 
 class BodySizeError(UsageError):
     """The body has more bytes than the server reads. Status 413."""
@@ -23,12 +25,12 @@ class BodyTimeoutError(UsageError):
 
 
 async def read_body(http: HttpRequest, limits: Limits) -> bytes:
-    """The request's body, which says that it is JSON.
+    """The request's body, which has to say that it is JSON where a browser sends it.
 
     Raises:
         BodySizeError: by its Content-Length, or as soon as more bytes than the limit have come.
         BodyTimeoutError: it was not complete in time.
-        UsageError: the content type is another one.
+        UsageError: a browser sends it as another content type.
         starlette.requests.ClientDisconnect: the client left in the middle of the body.
     """
     _check_content_type(http)
@@ -55,9 +57,11 @@ def json_object(text: bytes) -> JsonObject:
 
 
 def _check_content_type(http: HttpRequest) -> None:
-    """A web page can send other types than JSON to this server without asking first (CORS)."""
+    """A web page can send other types than JSON to this server without asking first (CORS).
+    Programs may: curl names a form's type unless it is told otherwise, as in Ollama's examples."""
     content_type = http.headers.get("content-type", "")
-    if content_type.partition(";")[0].strip().lower() != "application/json":
+    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+    if not is_json and any(header in http.headers for header in SENT_BY_BROWSERS):
         raise UsageError(
             f"the request's Content-Type is {shortened(content_type)}, no JSON; send "
             "application/json"
