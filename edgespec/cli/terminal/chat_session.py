@@ -147,8 +147,9 @@ class ChatSession:
     def _title(self) -> str:
         pair = self.conversation.pair
         manifest = pair.manifest
-        drafts = manifest.draft and self.conversation.options.get("draft") is not False
-        draft = f", draft {model_name(manifest.draft.source)}" if drafts else ""
+        draft = ""
+        if manifest.draft and self.conversation.options.get("draft") is not False:
+            draft = f", draft {model_name(manifest.draft.source)}"
         return f"{model_name(manifest.target.source)} ({pair.formats[0]}{draft})"
 
     def _answer(self, text: str) -> None:
