@@ -19,11 +19,12 @@ def open_sound(path: Path) -> Sound:
     """The sound of a file.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: there is no such file, or it is a folder.
         EdgespecError: it holds no sound that can be read, or needs the package soundfile or ffmpeg.
     """
     if not path.is_file():
-        raise UsageError(f"{path}: no such file; give a sound file, such as a WAV file")
+        what = "is a folder" if path.is_dir() else "no such file"
+        raise UsageError(f"{path}: {what}; give a sound file, such as a WAV file")
     if path.stat().st_size == 0:
         raise EdgespecError(f"{path}: is empty")
     if is_wav(path):

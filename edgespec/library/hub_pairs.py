@@ -218,8 +218,17 @@ def _begun(aside: Path, commit: str) -> Path:
 
 
 def _endpoint() -> str | None:
-    """Another hub than the usual one: HF_ENDPOINT, as in every program that uses the hub."""
-    return os.environ.get("HF_ENDPOINT") or None
+    """Another hub than the usual one: HF_ENDPOINT, as in every program that uses the hub.
+
+    Raises:
+        UsageError: it is no address.
+    """
+    endpoint = os.environ.get("HF_ENDPOINT") or None
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise UsageError(
+            f"HF_ENDPOINT is {shortened(endpoint)}; give an address such as https://huggingface.co"
+        )
+    return endpoint
 
 
 def _records(manifest: Path) -> dict[str, Mapping[str, Any]]:

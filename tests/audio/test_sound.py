@@ -226,6 +226,11 @@ def test_without_what_reads_it_a_line_says_what_to_install(tmp_path, monkeypatch
     refused(tmp_path / "text.mp3", "ffmpeg, which reads more" if library else r"\[audio\]")
 
 
+def test_a_folder_is_no_sound(tmp_path):
+    with pytest.raises(UsageError, match="is a folder; give a sound file"):
+        open_sound(tmp_path)
+
+
 def stand_in(folder, monkeypatch, code):
     """Puts a program of that name before ffmpeg; it finds its arguments in sys.argv."""
     program = folder / "bin" / "ffmpeg"

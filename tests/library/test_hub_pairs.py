@@ -202,3 +202,11 @@ def test_what_is_no_pair_is_one_line(hub, own_pair, tmp_path):
     weights.write_bytes(bytes(weights.stat().st_size))
     assert "not the file that was exported" in run("push", own_pair, REPOSITORY, code=1).stderr
     assert hub.repositories[REPOSITORY] == {"config.json": b"{}"}
+
+
+@pytest.mark.parametrize("command", ["pull", "push"])
+def test_an_address_of_a_hub_that_is_none_is_refused(hub, tiny_folder, monkeypatch, command):
+    monkeypatch.setenv("HF_ENDPOINT", "nonsense")
+    given = [tiny_folder] if command == "push" else []
+    error = run(command, *given, REPOSITORY, code=2).stderr
+    assert "HF_ENDPOINT is 'nonsense'; give an address" in error

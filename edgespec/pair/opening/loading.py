@@ -209,7 +209,9 @@ def _models(
 def _log_operators(model: str, operators: tuple[int, int] | None) -> None:
     """How many of a model's operators its provider runs; None on the processor."""
     if operators is not None:
-        logger.info("%s: %d of %d operators, the others on the processor", model, *operators)
+        runs, all_of_them = operators
+        others = "" if runs == all_of_them else ", the others on the processor"
+        logger.info("%s: %d of %d operators%s", model, runs, all_of_them, others)
 
 
 def default_capacity(manifest: Manifest) -> int:
