@@ -335,7 +335,7 @@ docs: .venv/test
 
 lint-kernels: .venv/kernel-tools
 	$(BIN)/clang-format --dry-run --Werror $$(find runtimes/kernels/src runtimes/kernels/tests runtimes/native -name '*.h' -o -name '*.cpp')
-	$(BIN)/cmake -S runtimes/kernels -B build/kernels-lint -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING
+	EDGESPEC_TARGETS=all $(BIN)/cmake -S runtimes/kernels -B build/kernels-lint -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING
 	$(BIN)/run-clang-tidy.py -quiet -config-file runtimes/kernels/.clang-tidy -clang-tidy-binary $(BIN)/clang-tidy -p build/kernels-lint runtimes/kernels/src/
 
 # Those of Windows run under wine64, those of ARM64 under qemu, where these are installed.

@@ -75,6 +75,47 @@ def test_the_targets_of_x86_have_the_same_bits(tmp_path):
     )
 
 
+ASK = """
+#include <cstdio>
+#include "dispatch/target.h"
+int main() {
+  const edgespec::Choice choice = edgespec::chosen_target();
+  std::printf("%s%s", choice.target.c_str(), choice.problem.c_str());
+}
+"""
+
+
+@needs_x86
+@pytest.mark.skipif("avx2" not in native_targets(), reason="needs AVX2")
+@pytest.mark.parametrize(
+    ("compiled", "answers"),
+    [
+        (
+            "avx2",
+            {"": "avx2", "avx2": "avx2", "x": "EDGESPEC_KERNELS is 'x'; give avx2, or 0 for"},
+        ),
+        (
+            "neon",
+            {
+                "": "these kernels were compiled for another processor; compile them here",
+                "avx2": "EDGESPEC_KERNELS is avx2, which was not compiled (EDGESPEC_TARGETS=all)",
+                "neon": "EDGESPEC_KERNELS is 'neon'; give 0 for no kernels",
+            },
+        ),
+    ],
+)
+def test_only_a_target_that_was_compiled_is_chosen(tmp_path, compiled, answers):
+    (tmp_path / "ask.cpp").write_text(ASK)
+    sources = [KERNELS / "src/dispatch/target.cpp", KERNELS / "src/dispatch/shared_library.cpp"]
+    names = f'-DEDGESPEC_BUILT_TARGETS=",{compiled},"'
+    command = ["c++", "-std=c++20", names, "-I", KERNELS / "src", tmp_path / "ask.cpp", *sources]
+    subprocess.run([*command, "-o", tmp_path / "ask", "-ldl"], check=True)
+    for switch, answer in answers.items():
+        environment = {"EDGESPEC_KERNELS": switch}
+        asked = subprocess.run(tmp_path / "ask", env=environment, capture_output=True, text=True)
+        assert asked.stdout.startswith(answer)
+
+
 @needs_x86
 @pytest.mark.parametrize("target", ["neon", pytest.param("i8mm", marks=deep)])
 def test_the_targets_of_arm_have_the_bits_of_those_of_x86(tmp_path, target):

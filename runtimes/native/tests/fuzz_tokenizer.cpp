@@ -17,8 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view own = bytes.substr(std::min(border + 1, size));
   try {
     const auto tokenizer = Tokenizer::open(folder.path() / "tokenizer.json");
-    for (const std::string_view text :
-         {own, std::string_view("A b <s> 12 Ünï\n\n x\t世界 🙂…")}) {
+    for (const std::string_view text : {own, std::string_view("A b <s> 12 Ünï\n\n x\t世界 🙂…")}) {
       try {
         const auto tokens = tokenizer->encode(text, Tokenizer::Special::kAround);
         tokenizer->decode(tokens, false);

@@ -1,7 +1,8 @@
 // The instruction sets that kernels are built for, and the library of the one that is used here.
 //
-// A library of kernels is built for each target from the same sources. `EDGESPEC_KERNELS` forces a
-// target by its name; by default the fastest one that the processor has is used.
+// A library of kernels is built for each target, or for some of them, from the same sources.
+// `EDGESPEC_KERNELS` forces a target by its name; by default the fastest one that was built and
+// that the processor has is used.
 #pragma once
 
 #include <string>

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "dispatch/processor.h"
 #include "dispatch/target.h"
 
 // What the kernels of a target show, see CMakeLists.txt.
@@ -32,13 +31,6 @@ constexpr std::array kLinked = {
 #undef LINKED
 };
 
-bool runs_here(std::string_view name) {
-  for (const Target& target : kTargets) {
-    if (name == target.name) return target.runs_here();
-  }
-  return false;
-}
-
 Kernels of(const Linked& linked) {
   return {linked.target, *linked.sampling(), linked.add_operators};
 }
@@ -57,11 +49,7 @@ Kernels kernels_here() {
   for (const Linked& linked : kLinked) {
     if (choice.target == linked.target) return of(linked);
   }
-  for (const Linked& linked : kLinked) {  // this build has fewer targets than there are
-    if (runs_here(linked.target)) return of(linked);
-  }
-  throw UsageError("this build of libedgespec has no kernels for " + choice.target +
-                   "; build it with all of EDGESPEC_TARGETS");
+  throw Error("kernels of " + choice.target + " are not linked");
 }
 
 }  // namespace edgespec
