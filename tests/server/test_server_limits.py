@@ -220,7 +220,7 @@ ANSWERED_EARLY = {
     "health": ("GET /health", "localhost", b"200"),
     "another host": ("POST /v1/completions", "evil.example", b"400"),
     "no such method": ("PUT /v1/models", "localhost", b"405"),
-    "another type": ("POST /v1/completions", "localhost", b"400"),
+    "another type": ("POST /v1/completions", "localhost\r\nSec-Fetch-Site: none", b"400"),
 }
 
 
