@@ -283,8 +283,10 @@ build/npu/refused/wide/edgespec.json: .venv/export scripts/npu/export_refused.py
 	$(BIN)/python scripts/npu/export_refused.py build/npu/refused
 
 CHECK_NPU := PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/providers/check_pair.py qnn
-test-npu: build/npu/environment build/npu/tiny/edgespec.json build/npu/first-layers/edgespec.json build/npu/refused/wide/edgespec.json
+test-npu: build/npu/environment build/npu/tiny/edgespec.json build/npu/en-de/edgespec.json build/npu/first-layers/edgespec.json \
+		build/npu/refused/wide/edgespec.json
 	$(CHECK_NPU) build/npu/tiny --tokens 4 --samples 40
+	$(CHECK_NPU) build/npu/en-de --tokens 6 --prompts 6
 	$(CHECK_NPU) build/npu/first-layers --tokens 3 --prompts 6
 	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_refused.py build/npu/refused
 	PYTHONPATH=.:runtimes build/npu/environment/bin/python scripts/npu/check_contexts.py build/npu/tiny
