@@ -210,12 +210,14 @@ build/gpu/first-layers/edgespec.json: build/first-layers/2/config.json build/fir
 	$(BIN)/edgespec export build/first-layers/2 build/first-layers/1 --for gpu --no-measure -o build/gpu/first-layers --force
 
 # Exact there: logits are the processor's but for rounding, rows keep their bits, texts with a draft are those without.
-test-providers: build/providers/webgpu/ready build/gpu/tiny-t5/edgespec.json
-	rm -f build/gpu/tiny-*/row_invariance.json
+test-providers: build/providers/webgpu/ready build/gpu/tiny-t5/edgespec.json build/gpu/en-de/edgespec.json
+	rm -f build/gpu/tiny-*/row_invariance.json build/gpu/en-de/row_invariance.json
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
 		build/gpu/tiny-llama --capacity 96 --samples 60
 	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
 		build/gpu/tiny-t5 --capacity 96 --prompts 8
+	scripts/providers/run_webgpu build/providers/webgpu scripts/providers/check_pair.py webgpu \
+		build/gpu/en-de --capacity 48 --prompts 2 --tokens 4 --on both
 
 # The same for the first layers of SmolLM2, for at least four minutes.
 test-providers-layers: build/providers/webgpu/ready build/gpu/first-layers/edgespec.json
