@@ -170,7 +170,7 @@ def refused(path, match):
 
 def test_files_that_are_no_sound_are_refused_in_a_line(tmp_path):
     refused(tmp_path / "absent.wav", "no such file")
-    refused(tmp_path, "no such file")
+    refused(tmp_path, "is a folder; give a sound file")
     (tmp_path / "empty.wav").write_bytes(b"")
     refused(tmp_path / "empty.wav", "is empty")
     whole = wav(tmp_path / "whole.wav", tone(RATE)).read_bytes()
@@ -224,11 +224,6 @@ def test_without_what_reads_it_a_line_says_what_to_install(tmp_path, monkeypatch
         monkeypatch.setitem(sys.modules, "soundfile", None)
     (tmp_path / "text.mp3").write_text("This is no sound. " * 50)
     refused(tmp_path / "text.mp3", "ffmpeg, which reads more" if library else r"\[audio\]")
-
-
-def test_a_folder_is_no_sound(tmp_path):
-    with pytest.raises(UsageError, match="is a folder; give a sound file"):
-        open_sound(tmp_path)
 
 
 def stand_in(folder, monkeypatch, code):
