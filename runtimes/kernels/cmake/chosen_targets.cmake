@@ -1,13 +1,19 @@
+# The targets that this machine runs, the fastest first; empty if it runs none.
+function(targets_run_here result)
+  try_run(ran compiled SOURCES ${PROJECT_SOURCE_DIR}/tests/runs_here.cpp
+    CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${PROJECT_SOURCE_DIR}/src
+    CXX_STANDARD 20
+    RUN_OUTPUT_VARIABLE here)
+  set(${result} ${here} PARENT_SCOPE)
+endfunction()
+
 # The instruction sets to build kernels for, of those in `targets`: what EDGESPEC_TARGETS in the
 # environment names, "all", or "native" for the fastest that this machine runs. By default that one
 # and the last, which nearly every machine runs: what is built here runs elsewhere, too. Tests, and
 # what is built for another processor, have all.
 set(asked "$ENV{EDGESPEC_TARGETS}")
 if(asked STREQUAL "native" OR NOT (asked OR CMAKE_CROSSCOMPILING OR EDGESPEC_KERNELS_TESTS))
-  try_run(ran compiled SOURCES ${CMAKE_CURRENT_LIST_DIR}/../tests/runs_here.cpp
-    CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${CMAKE_CURRENT_LIST_DIR}/../src
-    CXX_STANDARD 20
-    RUN_OUTPUT_VARIABLE here)
+  targets_run_here(here)
 endif()
 if(here)
   list(GET here 0 fastest)
