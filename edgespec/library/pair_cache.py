@@ -40,7 +40,7 @@ def pair_folder(name: str, target_format: str | None = None) -> Path:
     if (path / MANIFEST).is_file():
         return path
     kept = pairs_home() / name.replace("/", "--")  # owner/name was pulled from a hub
-    if name and not path.is_absolute() and not path.exists() and (kept / MANIFEST).is_file():
+    if not path.is_absolute() and not path.exists() and (kept / MANIFEST).is_file():
         return kept
     if _is_plain_path(name):
         return path  # `read_manifest` says what is missing
