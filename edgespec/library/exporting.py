@@ -24,6 +24,7 @@ class ExportRequest:
         host: what runs the pair (`export_pair`).
         adapter: of the target; a name like its own.
         gammas, capacity: of graphs for an NPU (`export_pair`).
+        long_texts: of a model with longrope (`export_pair`).
     """
 
     target: str
@@ -36,6 +37,7 @@ class ExportRequest:
     adapter: str | None = None
     gammas: tuple[int, ...] = ()
     capacity: int | None = None
+    long_texts: bool = False
 
 
 def export_request(
@@ -51,6 +53,7 @@ def export_request(
     adapter: str | None = None,
     gammas: tuple[int, ...] = (),
     capacity: int | None = None,
+    long_texts: bool = False,
 ) -> ExportRequest:
     """A request, with defaults for what was not asked for.
 
@@ -76,6 +79,7 @@ def export_request(
         adapter,
         gammas,
         capacity,
+        long_texts,
     )
 
 
@@ -115,6 +119,7 @@ def run_export(
             host=request.host,
             gammas=request.gammas,
             capacity=request.capacity,
+            long_texts=request.long_texts,
             verify=verify,
             measure=measure,
             replace=replace,

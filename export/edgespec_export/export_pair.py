@@ -26,6 +26,7 @@ def export_pair(
     host: str | None = None,
     gammas: Sequence[int] = (),
     capacity: int | None = None,
+    long_texts: bool = False,
     verify: bool = False,
     measure: bool = True,
     replace: bool = False,
@@ -44,6 +45,8 @@ def export_pair(
         calibration: texts for int4: "built-in", "none", or a file of them (lines of "%%" between).
         host: "web" (a browser), "gpu" or "npu"; None: any. progress: of bytes that are written.
         gammas, capacity: for an NPU: drafted tokens, of each a graph; positions of the cache.
+        long_texts: take the factors for long texts in every text; see the module
+            `edgespec_export.families.rotary.longrope`.
         verify: compare every float32 graph with the original model in transformers.
         measure: measure row invariance, and distances from float32; else the first use does.
         threads: for the measurements; None: as many as the device suggests.
@@ -67,6 +70,7 @@ def export_pair(
         host=host,
         gammas=tuple(gammas),
         capacity=capacity,
+        long_texts=long_texts,
         verify=verify,
         measure=measure,
         replace=replace,

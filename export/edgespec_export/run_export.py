@@ -21,7 +21,9 @@ from edgespec_export.checkpoint import sources as checkpoint_sources
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.default_format import with_chosen_format
 from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
+from edgespec_export.families.rotary.longrope import has_longrope
 from edgespec_export.hosts import gpu, npu, web
+from edgespec_export.long_texts import with_long_factors
 from edgespec_export.measure_variants import measured, with_row_invariance
 from edgespec_export.progress import Progress
 from edgespec_export.requested_formats import RequestedFormats
@@ -49,6 +51,7 @@ class ExportRequest:
     host: str | None
     gammas: Sequence[int]
     capacity: int | None
+    long_texts: bool
     verify: bool
     measure: bool
     replace: bool
@@ -63,6 +66,11 @@ def run_export(request: ExportRequest) -> Manifest:
     """
     request.formats.check(request.host)
     _fixed_calls(request)  # for its check
+    if request.long_texts and request.verify:
+        raise UsageError(
+            "--verify compares short texts, for which transformers takes the other factors of "
+            "longrope; leave it out with --long-texts"
+        )
     calibration = Calibration(calibration_texts(request.calibration), request.device)
     check_free(request.folder, replace=request.replace)
     if request.verify:
@@ -96,6 +104,10 @@ def _written(
     for role, source in zip(("target", "draft"), sources, strict=False):
         _log.info("%s: %s", role, source.label)
     target, *others = open_checkpoints(sources[0], sources[1] if len(sources) > 1 else None)
+    if request.long_texts:
+        target, *others = with_long_factors([target, *others])
+    elif has_longrope(target.config):
+        _log.info("%s: its texts end at its original length; --long-texts goes on", target.label)
     draft = others[0] if others else None
     formats = request.formats
     target_formats = formats.target_formats(target.float32_bytes, request.measure)
@@ -149,7 +161,8 @@ def _recipe(sources: Sequence[Source], request: ExportRequest, texts: Sequence[s
     target_formats = formats.target or ["chosen"]
     hosts = [request.host] if request.host else []
     calls = [*request.gammas, request.capacity] if request.host == NPU else []
-    options = [target_formats, formats.draft, formats.caches, texts, hosts, calls]
+    longrope = ["long texts"] if request.long_texts else []
+    options = [target_formats, formats.draft, formats.caches, texts, hosts, calls, *longrope]
     paths = [path for source in sources for path in (source.path, source.adapter) if path]
     files = [stamps(path) for path in paths]
     return json.dumps({"edgespec": VERSION, "files": files, "options": options})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from checkpoints import byte_tokenizer
 from depth import one_in
 from edgespec.artifact.manifest import read_manifest
-from edgespec.errors import EdgespecError
+from edgespec.errors import EdgespecError, UsageError
 from edgespec.pair.opening.runtime import open_model
 from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
@@ -139,3 +140,35 @@ def test_other_scalings_are_refused_by_name():
     config = {**transformers.Phi3Config().to_dict(), "rope_parameters": {"rope_type": "ntk"}}
     with pytest.raises(EdgespecError, match="rope scaling 'ntk'"):
         family_of(config, "model")
+
+
+LONG_TEXT = list(range(4, 104))  # beyond the original length of 64
+
+
+@pytest.mark.parametrize("changes", [{}, {"attention_factor": 1.3}], ids=str)
+def test_a_long_text_has_the_logits_of_transformers_whole_and_in_pieces(changes, tmp_path):
+    source = write_phi3(
+        tmp_path / "checkpoint",
+        rope_parameters=longrope(8, **changes),
+        original_max_position_embeddings=64,
+    )
+    export_pair(str(source), None, tmp_path / "pair", long_texts=True)
+    exported = read_manifest(tmp_path / "pair").target
+    assert exported.positions == 128
+    original = transformers.AutoModelForCausalLM.from_pretrained(source)
+    with torch.no_grad():
+        expected = original(torch.tensor([LONG_TEXT])).logits[0].numpy()
+    model = open_model(tmp_path / "pair", exported, "fp32", min_rows=2)
+    for prompt in (1, 50, 64, 90):
+        pending = model.prefill(LONG_TEXT[:prompt])
+        logits = model.score([pending, *LONG_TEXT[prompt:]])
+        np.testing.assert_allclose(logits, expected[prompt - 1 :], atol=1e-4)
+
+
+def test_long_texts_are_for_models_with_longrope(tmp_path):
+    source = write_phi3(tmp_path / "checkpoint")
+    with pytest.raises(UsageError, match="--long-texts is for models with longrope, and"):
+        export_pair(str(source), None, tmp_path / "pair", long_texts=True)
+    with pytest.raises(UsageError, match="--verify compares short texts"):
+        export_pair(str(source), None, tmp_path / "pair", long_texts=True, verify=True)
+    assert not (tmp_path / "pair").exists()

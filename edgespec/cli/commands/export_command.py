@@ -64,6 +64,12 @@ CACHES = (
     metavar="N",
     help="For an NPU: positions of the cache; each call attends to all. Default: 512.",
 )
+@click.option(
+    "--long-texts",
+    is_flag=True,
+    help="For a model with longrope (Phi-3, Phi-4-mini, MiniCPM): its factors for texts beyond its "
+    "original length, for every text. Default: those for shorter texts, which end there.",
+)
 @click.option("--verify", is_flag=True, help="Compare each graph with the original (extra: torch).")
 @click.option(
     "--target-format",
@@ -103,6 +109,7 @@ def export(
     host: str | None,
     gammas: tuple[int, ...],
     capacity: int | None,
+    long_texts: bool,
     target_formats: tuple[str, ...] | None,
     draft_formats: tuple[str, ...] | None,
     cache_formats: tuple[str, ...] | None,
@@ -142,6 +149,7 @@ def export(
         gammas=gammas,
         capacity=capacity,
         adapter=adapter,
+        long_texts=long_texts,
     )
     if draft is None and not no_draft:
         say(describe_draft(request))
