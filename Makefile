@@ -349,7 +349,7 @@ kernel-wheels: .venv/kernel-tools runtimes/js/node_modules $(if $(wildcard /usr/
 # The targets of x86-64 that differ most; races do not depend on the target. What this machine lacks is
 # built and not run.
 sanitize: sanitize-address,undefined sanitize-thread
-sanitize-address,undefined: SANITIZED = avx512;avx2
+sanitize-address,undefined: SANITIZED = amx;avx512;avx2
 sanitize-thread: SANITIZED = avx2
 sanitize-%: .venv/kernel-tools
 	$(BIN)/cmake -S runtimes/kernels -B build/kernels-$* -DEDGESPEC_KERNELS_TESTS=ON -DEDGESPEC_KERNELS_SANITIZE=$* \

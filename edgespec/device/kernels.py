@@ -55,7 +55,7 @@ class Kernels:
 
     Attributes:
         name: package and version. All builds of a version have the same bits.
-        target: the instruction set in use: avx512, avxvnni, avx2, i8mm or neon.
+        target: the instruction set in use: amx, avx512bf16, avx512, avxvnni, avx2, i8mm or neon.
         library: what a session of ONNX Runtime registers.
     """
 

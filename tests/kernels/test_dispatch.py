@@ -23,7 +23,7 @@ from edgespec_export.export_pair import export_pair
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")
 
-FASTEST_FIRST = ("avx512", "avxvnni", "avx2", "i8mm", "neon")
+FASTEST_FIRST = ("amx", "avx512bf16", "avx512", "avxvnni", "avx2", "i8mm", "neon")
 SCORE = """
 import sys
 from pathlib import Path

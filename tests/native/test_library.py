@@ -19,7 +19,7 @@ COMPILERS = {"c": ("cc", "-std=c99"), "cpp": ("c++", "-std=c++17")}
 AVX = re.compile(r"%[yz]mm\d|%k[1-7]\b")
 AVX512 = re.compile(r"%zmm\d|%k[1-7]\b|%[xy]mm(1[6-9]|2\d|3[01])\b")
 # A target's own functions, and what the compiler made of one object's functions for itself.
-OF_A_TARGET = re.compile(r"edgespec_(\w+_)?(avx512|avxvnni|avx2)|\.(isra|part|constprop)\.")
+OF_A_TARGET = re.compile(r"edgespec_(\w+_)?(amx|avx512|avxvnni|avx2)|\.(isra|part|constprop)\.")
 binutils = pytest.mark.skipif(shutil.which("objdump") is None, reason="needs binutils")
 
 

@@ -2,10 +2,15 @@
 # The instruction sets that kernels are built for, and the compiler's flags for each. The dispatcher
 # knows them by the same names (src/dispatch/processor.h).
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-  set(targets avx512 avxvnni avx2)
+  set(targets avx512bf16 avx512 avxvnni avx2)
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux") # elsewhere nobody asks the system for the tiles
+    list(PREPEND targets amx)
+  endif()
   set(flags_avx2 -mavx2 -mfma -mf16c)
   set(flags_avxvnni ${flags_avx2} -mavxvnni)
   set(flags_avx512 ${flags_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
+  set(flags_avx512bf16 ${flags_avx512} -mavx512bf16)
+  set(flags_amx ${flags_avx512bf16} -mamx-tile -mamx-int8 -mamx-bf16)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   set(targets i8mm neon)
   set(flags_neon -march=armv8.2-a+dotprod)

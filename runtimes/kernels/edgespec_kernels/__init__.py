@@ -31,7 +31,7 @@ def library() -> Path:
 
 
 def target() -> str | None:
-    """The instruction set in use: avx512, avxvnni, avx2, i8mm or neon; None if `problem` has one.
+    """The instruction set in use, by the names of README.md; None if `problem` has one.
 
     Raises:
         OSError: the library cannot be loaded: it is damaged, or built for another system.

@@ -5,6 +5,10 @@
 
 #if defined(__x86_64__) || defined(_M_X64)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -57,10 +61,33 @@ inline bool has_avx512() {
   return has_avx2() && all(CpuId(7).ebx, kF | kDq | kBw | kVl) && all(CpuId(7).ecx, kVnni) &&
          system_keeps(kRegisters);
 }
+inline bool has_avx512bf16() {
+  constexpr unsigned kBf16 = 1U << 5;
+  return has_avx512() && CpuId(7).eax >= 1 && all(CpuId(7, 1).eax, kBf16);
+}
+
+// Whether the operating system lets this process use the data of tiles: Linux wants to be asked,
+// once for all threads.
+inline bool system_grants_tiles() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+inline bool has_amx() {
+  constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24, kInt8 = 1U << 25;
+  constexpr unsigned kRegisters = 0x60000;  // the tiles and their configuration
+  return has_avx512bf16() && all(CpuId(7).edx, kBf16 | kTile | kInt8) && system_keeps(kRegisters) &&
+         system_grants_tiles();
+}
 
 // The fastest first.
-constexpr std::array kTargets = {Target{"avx512", has_avx512}, Target{"avxvnni", has_avxvnni},
-                                 Target{"avx2", has_avx2}};
+inline constexpr std::array kTargets = {
+    Target{"amx", has_amx}, Target{"avx512bf16", has_avx512bf16}, Target{"avx512", has_avx512},
+    Target{"avxvnni", has_avxvnni}, Target{"avx2", has_avx2}};
 
 #elif defined(__aarch64__) || defined(_M_ARM64)
 
@@ -83,11 +110,11 @@ inline bool has_i8mm() { return false; }
 #endif
 
 // The fastest first.
-constexpr std::array kTargets = {Target{"i8mm", has_i8mm}, Target{"neon", has_dot_product}};
+inline constexpr std::array kTargets = {Target{"i8mm", has_i8mm}, Target{"neon", has_dot_product}};
 
 #else
 
-constexpr std::array<Target, 0> kTargets;
+inline constexpr std::array<Target, 0> kTargets;
 
 #endif
 

@@ -8,7 +8,7 @@ namespace edgespec {
 
 // The kernels of one instruction set. All have the same bits.
 struct Kernels {
-  const char* target;  // "avx512", "avxvnni", "avx2", "i8mm" or "neon"
+  const char* target;  // "amx", "avx512bf16", "avx512", "avxvnni", "avx2", "i8mm" or "neon"
   const SamplingTable& sampling;
   // Adds the operators to the options of a session.
   OrtStatus* (*add_operators)(OrtSessionOptions*, const OrtApiBase*);
