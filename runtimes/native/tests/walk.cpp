@@ -180,8 +180,9 @@ extern "C" EDGESPEC_API int64_t edgespec_hook_walk(const char* rule, const char*
     } else {
       loop = std::make_unique<Speculative>(how, drafts, rule_named(rule), fixed, kernels);
     }
+    computed(loop->begin());
     Tokens text;
-    while (const auto round = loop->next()) {
+    while (const auto round = computed(loop->next())) {
       text.insert(text.end(), round->tokens.begin(), round->tokens.end());
     }
     text.resize(tokens, end);

@@ -25,29 +25,27 @@ Emitted until_end(const Tokens& run, const std::function<bool(Token)>& ends) {
   return emitted;
 }
 
-int64_t tokens_left(const Decoding& how) {
-  return std::min(how.max_new_tokens, how.target.capacity() - how.target.length());
-}
-
 }  // namespace
 
-Loop::Loop(Decoding how)
-    : how_(std::move(how)), made_{{how_.target.prefill(how_.prompt, how_.answers)}, 0, ""} {
-  made_.left = tokens_left(how_);
+Requests<int64_t> Loop::begin() {
+  const Token pending = co_await Prefill{&how_.target, &how_.prompt, &how_.answers};
+  made_.sequence = {pending};
+  made_.left = std::min(how_.max_new_tokens, how_.target.capacity() - how_.target.length());
+  co_return made_.left;
 }
 
-Loop::Loop(Decoding how, Made made) : how_(std::move(how)), made_(std::move(made)) {}
-
-std::optional<Round> Plain::next() {
+Requests<std::optional<Round>> Plain::next() {
   auto& [sequence, left, refusal] = made_;
-  if (left <= 0) return std::nullopt;
+  if (left <= 0) co_return std::nullopt;
   how_.randomness.begin_round(std::ssize(sequence) - 1);
-  const Distribution& p = how_.score.score(sequence, {}).at(0);
+  const Tokens none;
+  TargetDistributions* rows = co_await how_.score.score(sequence, none);
+  const Distribution& p = rows->at(0);
   const Token token = how_.randomness.categorical(p, 0);
   if (token == kRefused) throw Error(p.refusal);
   sequence.push_back(token);
   left = how_.ends(token) ? 0 : left - 1;
-  return Round{{token}, 0, 0, 0};
+  co_return Round{{token}, 0, 0, 0};
 }
 
 Speculative::Speculative(Decoding how, Drafter& draft, Rule rule, Controller& gamma,
@@ -64,16 +62,17 @@ Speculative::Speculative(Decoding how, Made made, Drafter& draft, Rule rule, Con
       gamma_(gamma),
       kernels_(kernels) {}
 
-std::optional<Round> Speculative::next() {
+Requests<std::optional<Round>> Speculative::next() {
   auto& [sequence, left, refusal] = made_;
   if (!refusal.empty()) throw Error(refusal);
-  if (left <= 0) return std::nullopt;
+  if (left <= 0) co_return std::nullopt;
   Randomness& draws = how_.randomness;
   draws.begin_round(std::ssize(sequence) - 1);
   const int64_t most = std::min(gamma_.gamma(), left - 1);
-  const Proposal proposal = most > 0 ? draft_.propose(sequence, most, draws) : Proposal{};
+  Proposal proposal;
+  if (most > 0) proposal = co_await draft_.propose(sequence, most, draws);
   const int64_t drafted = std::ssize(proposal.tokens), start = how_.target.length();
-  TargetDistributions& p = how_.score.score(sequence, proposal.tokens);
+  TargetDistributions& p = *co_await how_.score.score(sequence, proposal.tokens);
   const VerificationResult result = rule_(proposal, p, draws, kernels_);
   Tokens run(proposal.tokens.begin(), proposal.tokens.begin() + result.accepted);
   run.push_back(draws.categorical(result.next, result.accepted));
@@ -85,8 +84,8 @@ std::optional<Round> Speculative::next() {
   sequence.insert(sequence.end(), tokens.begin(), tokens.end());
   left = ended ? 0 : left - count;
   gamma_.observe(drafted, result.evaluated, result.accepted);
-  return Round{tokens, drafted, std::min(result.evaluated, count),
-               std::min(result.accepted, count)};
+  co_return Round{tokens, drafted, std::min(result.evaluated, count),
+                  std::min(result.accepted, count)};
 }
 
 }  // namespace edgespec

@@ -13,6 +13,7 @@
 #include "core/controller.h"
 #include "core/draft.h"
 #include "core/model.h"
+#include "core/requests.h"
 #include "core/scoring.h"
 #include "core/verification.h"
 
@@ -49,25 +50,26 @@ struct Made {
 // A text being made.
 class Loop {
  public:
-  // Reads the prompt.
-  explicit Loop(Decoding how);
+  explicit Loop(Decoding how) : how_(std::move(how)) {}
   // Goes on with a text, whose target's cache is as it was.
-  Loop(Decoding how, Made made);
+  Loop(Decoding how, Made made) : how_(std::move(how)), made_(std::move(made)) {}
   virtual ~Loop() = default;
+  // Reads the prompt, before the first round; returns how many tokens may come.
+  Requests<int64_t> begin();
   // The next round; none after the last.
-  virtual std::optional<Round> next() = 0;
+  virtual Requests<std::optional<Round>> next() = 0;
   const Made& made() const { return made_; }
 
  protected:
   Decoding how_;
-  Made made_;
+  Made made_{};
 };
 
 // Plain decoding: one target call per token. `Speculative` keeps this distribution.
 class Plain : public Loop {
  public:
   using Loop::Loop;
-  std::optional<Round> next() override;
+  Requests<std::optional<Round>> next() override;
 };
 
 // Speculative decoding: the draft proposes γ tokens, one target call scores γ + 1 positions.
@@ -81,7 +83,7 @@ class Speculative : public Loop {
   // Goes on with a text, whose drafter is as it was.
   Speculative(Decoding how, Made made, Drafter& draft, Rule rule, Controller& gamma,
               const SamplingTable& kernels);
-  std::optional<Round> next() override;
+  Requests<std::optional<Round>> next() override;
 
  private:
   Drafter& draft_;

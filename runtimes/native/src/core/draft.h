@@ -9,6 +9,7 @@
 #include "core/archive.h"
 #include "core/distribution.h"
 #include "core/randomness.h"
+#include "core/requests.h"
 
 namespace edgespec {
 
@@ -28,7 +29,8 @@ class Drafter {
   // Proposes at most `gamma` tokens to follow `sequence`: the pending token and all tokens emitted
   // since `begin`. Every random draw comes from `randomness`, a token's with the number of tokens
   // proposed before it.
-  virtual Proposal propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) = 0;
+  virtual Requests<Proposal> propose(const Tokens& sequence, int64_t gamma,
+                                     Randomness& randomness) = 0;
   // What it has of a text, besides its model's cache. To read it, begin with the text's prompt.
   virtual void archive(Archive&, const Tokens& /*sequence*/) {}
 };

@@ -40,6 +40,8 @@ struct Range {
 // generated. None: the prompt is no conversation.
 using Answers = std::optional<std::vector<Range>>;
 
+struct Waiting;
+
 // A model with a cache of fixed capacity, rewound by setting its length.
 class Model {
  public:
@@ -53,6 +55,9 @@ class Model {
   virtual int64_t valid_length() const { return length(); }
   // Whether `best_tokens` can be called, and is faster than `score`.
   virtual bool returns_best_tokens() const { return false; }
+  // Where requests wait for a call that other texts share (core/requests.h); null: they are
+  // answered at once.
+  virtual Waiting* waiting() { return nullptr; }
 
   // Starts a new text and returns the *pending* token: its row of logits is the first that the loop
   // needs. It is the prompt's last token and not in the cache yet. Throws UsageError: the prompt is

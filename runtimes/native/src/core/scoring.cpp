@@ -39,20 +39,20 @@ Tokens before(int64_t row, const Tokens& sequence, const Tokens& drafted) {
 
 }  // namespace
 
-TargetDistributions& Scoring::score(const Tokens& sequence, const Tokens& drafted) {
+Requests<TargetDistributions*> Scoring::score(const Tokens& sequence, const Tokens& drafted) {
   Tokens tokens = {sequence.back()};
   tokens.insert(tokens.end(), drafted.begin(), drafted.end());
   if (process_.greedy() && edit_ == nullptr && !needs_logits_ && target_.returns_best_tokens()) {
-    const BestTokens best = target_.best_tokens(tokens, 0);
+    const BestTokens best = co_await BestScore{&target_, tokens, 0};
     scored_ = std::make_unique<RowDistributions>(
         [best](int64_t row) { return arg_max_distribution(best.tokens[row], best.logits[row]); });
-    return *scored_;
+    co_return scored_.get();
   }
-  const Rows rows = rows_ = target_.score(tokens);
+  const Rows rows = rows_ = co_await Score{&target_, tokens};
   scored_ = std::make_unique<RowDistributions>([this, rows, sequence, drafted](int64_t row) {
     return process_(edit_ ? (*edit_)(rows[row], before(row, sequence, drafted)) : rows[row]);
   });
-  return *scored_;
+  co_return scored_.get();
 }
 
 }  // namespace edgespec

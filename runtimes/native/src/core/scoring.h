@@ -6,6 +6,7 @@
 
 #include "core/logit_edit.h"
 #include "core/model.h"
+#include "core/requests.h"
 #include "core/sampling.h"
 #include "core/verification.h"
 
@@ -21,7 +22,7 @@ class Scoring {
 
   // Appends the last token of `sequence` and the drafted tokens to the target's cache; the
   // distributions after each. They are valid until the next call.
-  TargetDistributions& score(const Tokens& sequence, const Tokens& drafted);
+  Requests<TargetDistributions*> score(const Tokens& sequence, const Tokens& drafted);
   // The latest call's rows, unchanged; only where the caller needs them.
   Row logits(int64_t row) const { return rows_[row]; }
 

@@ -21,8 +21,14 @@ void ModelDrafter::begin(const Tokens& prompt) {
   read_ = confirmed_ = 0;
 }
 
-Proposal ModelDrafter::propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) {
-  if (unread_prompt_) read_prompt();
+Requests<Proposal> ModelDrafter::propose(const Tokens& sequence, int64_t gamma,
+                                         Randomness& randomness) {
+  if (unread_prompt_) {
+    const Tokens prompt = vocabulary_.to_draft(*unread_prompt_);
+    co_await Prefill{&model_, &prompt, &answers_};
+    start_ = model_.length();
+    unread_prompt_.reset();
+  }
   for (; read_ < std::ssize(sequence); ++read_) {
     sequence_.push_back(vocabulary_.to_draft(sequence[read_]));
   }
@@ -32,7 +38,7 @@ Proposal ModelDrafter::propose(const Tokens& sequence, int64_t gamma, Randomness
   const int64_t most = std::min(gamma, room);
   Proposal proposal;
   while (std::ssize(proposal.tokens) < most) {
-    std::optional<Distribution> q = predict(unread);
+    std::optional<Distribution> q = co_await predict(unread);
     cached_.insert(cached_.end(), unread.begin(), unread.end());
     if (!q) break;
     const Token token = randomness.categorical(*q, std::ssize(proposal.tokens));
@@ -41,7 +47,7 @@ Proposal ModelDrafter::propose(const Tokens& sequence, int64_t gamma, Randomness
     if (std::ranges::find(last_tokens_, token) != last_tokens_.end()) break;
     unread = {vocabulary_.to_draft(token)};
   }
-  return proposal;
+  co_return proposal;
 }
 
 void ModelDrafter::archive(Archive& archive, const Tokens& sequence) {
@@ -54,24 +60,19 @@ void ModelDrafter::archive(Archive& archive, const Tokens& sequence) {
   sequence_ = vocabulary_.to_draft(std::span(sequence).first(read_));
 }
 
-void ModelDrafter::read_prompt() {
-  model_.prefill(vocabulary_.to_draft(*unread_prompt_), answers_);
-  start_ = model_.length();
-  unread_prompt_.reset();
-}
-
-std::optional<Distribution> ModelDrafter::predict(std::span<const Token> ids) {
+Requests<std::optional<Distribution>> ModelDrafter::predict(std::span<const Token> ids) {
   const int64_t last = std::ssize(ids) - 1;
   try {
     // Where the draft has tokens that the target lacks, its best one may be such.
     if (process_.greedy() && model_.returns_best_tokens() &&
         vocabulary_.covers(model_.vocab_size())) {
-      const BestTokens best = model_.best_tokens(ids, last);
-      return arg_max_distribution(vocabulary_.to_target(best.tokens[0]), best.logits[0]);
+      const BestTokens best = co_await BestScore{&model_, ids, last};
+      co_return arg_max_distribution(vocabulary_.to_target(best.tokens[0]), best.logits[0]);
     }
-    return vocabulary_.distribution(process_, model_.score(ids)[last]);
+    const Rows rows = co_await Score{&model_, ids};
+    co_return vocabulary_.distribution(process_, rows[last]);
   } catch (const RefusedLogitsError&) {
-    return std::nullopt;  // the draft's, on which no text depends
+    co_return std::nullopt;  // the draft's, on which no text depends
   }
 }
 

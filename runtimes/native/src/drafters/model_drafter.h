@@ -20,13 +20,13 @@ class ModelDrafter : public Drafter {
                Tokens last_tokens, Answers answers);
 
   void begin(const Tokens& prompt) override;
-  Proposal propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) override;
+  Requests<Proposal> propose(const Tokens& sequence, int64_t gamma,
+                             Randomness& randomness) override;
   void archive(Archive& archive, const Tokens& sequence) override;
 
  private:
-  void read_prompt();
   // q of the token after `ids`, tokens of the draft that are scored; none where it has no token.
-  std::optional<Distribution> predict(std::span<const Token> ids);
+  Requests<std::optional<Distribution>> predict(std::span<const Token> ids);
   // Drops rejected tokens from the cache. After full acceptance the cache lacks the draft's own
   // last token. Scoring everything after the common prefix covers both cases.
   void rewind_to_common_prefix();

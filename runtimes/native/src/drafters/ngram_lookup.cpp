@@ -11,7 +11,7 @@ void NgramLookup::begin(const Tokens& prompt) {
   read_ = 1;  // sequence[0] is the prompt's last token, or a start token that belongs to no text
 }
 
-Proposal NgramLookup::propose(const Tokens& sequence, int64_t gamma, Randomness&) {
+Requests<Proposal> NgramLookup::propose(const Tokens& sequence, int64_t gamma, Randomness&) {
   for (; read_ < std::ssize(sequence); ++read_) add(sequence[read_]);
   Proposal proposal;
   for (const int64_t size : kSizes) {
@@ -22,7 +22,7 @@ Proposal NgramLookup::propose(const Tokens& sequence, int64_t gamma, Randomness&
     for (const Token token : proposal.tokens) proposal.q.push_back(one_hot(token));
     break;
   }
-  return proposal;
+  co_return proposal;
 }
 
 void NgramLookup::add(Token token) {

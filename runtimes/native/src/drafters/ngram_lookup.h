@@ -13,7 +13,8 @@ namespace edgespec {
 class NgramLookup : public Drafter {
  public:
   void begin(const Tokens& prompt) override;
-  Proposal propose(const Tokens& sequence, int64_t gamma, Randomness& randomness) override;
+  Requests<Proposal> propose(const Tokens& sequence, int64_t gamma,
+                             Randomness& randomness) override;
 
  private:
   static constexpr std::array<int64_t, 2> kSizes = {3, 2};  // of n-grams, the longest first

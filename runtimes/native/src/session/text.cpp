@@ -43,10 +43,13 @@ Text::Text(Request request, const Pair& pair, OrtModel& target, OrtModel* draft,
   }
 }
 
-void Text::begin() { make_loop(std::nullopt); }
+void Text::begin() {
+  make_loop(std::nullopt);
+  computed(loop_->begin());
+}
 
 Piece Text::next() {
-  std::optional<Round> round = loop_->next();
+  std::optional<Round> round = computed(loop_->next());
   if (!round) {
     has_ended_ = true;
     if (growing_) growing_->end(new_text_);
