@@ -64,7 +64,8 @@ def main() -> None:
 
 def _environment(home: Path, without_compiler: bool) -> dict[str, str]:
     """That of a user who has nothing yet; a compiler that is not there is one that fails."""
-    mine = {"PYTHONPATH", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"}
+    mine = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+    mine |= {"CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"}
     environment = {name: value for name, value in os.environ.items() if name not in mine}
     environment |= {"EDGESPEC_HOME": str(home / "home")}
     return environment | (dict.fromkeys(("CC", "CXX"), "/none") if without_compiler else {})
