@@ -11,7 +11,9 @@
 // What the kernels of a target show, see CMakeLists.txt.
 #define LINKED(target)                                                                      \
   extern "C" OrtStatus* edgespec_operators_##target(OrtSessionOptions*, const OrtApiBase*); \
-  extern "C" const edgespec::SamplingTable* edgespec_sampling_##target();
+  extern "C" const edgespec::SamplingTable* edgespec_sampling_##target();                   \
+  extern "C" int edgespec_packed_begin_##target(const char*, const char*);                  \
+  extern "C" int edgespec_packed_end_##target(const char*);
 #include "linked_targets.inc"
 #undef LINKED
 
@@ -22,17 +24,22 @@ struct Linked {
   const char* target;
   const SamplingTable* (*sampling)();
   decltype(Kernels::add_operators) add_operators;
+  decltype(Kernels::packed_begin) packed_begin;
+  decltype(Kernels::packed_end) packed_end;
 };
 
 // The fastest first.
 constexpr std::array kLinked = {
-#define LINKED(target) Linked{#target, edgespec_sampling_##target, edgespec_operators_##target},
+#define LINKED(target)                                                     \
+  Linked{#target, edgespec_sampling_##target, edgespec_operators_##target, \
+         edgespec_packed_begin_##target, edgespec_packed_end_##target},
 #include "linked_targets.inc"
 #undef LINKED
 };
 
 Kernels of(const Linked& linked) {
-  return {linked.target, *linked.sampling(), linked.add_operators};
+  return {linked.target, *linked.sampling(), linked.add_operators, linked.packed_begin,
+          linked.packed_end};
 }
 
 }  // namespace

@@ -12,6 +12,10 @@ struct Kernels {
   const SamplingTable& sampling;
   // Adds the operators to the options of a session.
   OrtStatus* (*add_operators)(OrtSessionOptions*, const OrtApiBase*);
+  // Sessions that this thread makes between the two take packed weights from a file, or record them
+  // for one, see ops/register.cpp of the kernels.
+  int (*packed_begin)(const char* path, const char* identity);
+  int (*packed_end)(const char* path);
 };
 
 // Those of the fastest instruction set that this processor has; the environment variable

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "ort/packed_weights.h"
 
 namespace edgespec {
 namespace {
@@ -35,18 +36,20 @@ OrtOwned<OrtSessionOptions> options_of(const OrtRuntime& runtime, const Kernels&
 }
 
 OrtOwned<OrtSession> opened(const OrtRuntime& runtime, const Kernels& kernels,
-                            const std::filesystem::path& file, int threads) {
+                            const GraphFile& file, int threads) {
   const auto options = options_of(runtime, kernels, threads);
-  OrtSession* session = nullptr;
-  runtime.check(runtime.api().CreateSession(runtime.env(), file.c_str(), options.get(), &session),
-                file.string() + " cannot be loaded");
-  return {session, runtime.api().ReleaseSession};
+  PackedWeights packed(kernels, file.path, file.sha256);
+  OrtSession* made = nullptr;
+  runtime.check(runtime.api().CreateSession(runtime.env(), file.path.c_str(), options.get(), &made),
+                file.path.string() + " cannot be loaded");
+  OrtOwned<OrtSession> session(made, runtime.api().ReleaseSession);
+  packed.keep();
+  return session;
 }
 
 }  // namespace
 
-Graph::Graph(const OrtRuntime& runtime, const Kernels& kernels, const std::filesystem::path& file,
-             int threads)
+Graph::Graph(const OrtRuntime& runtime, const Kernels& kernels, const GraphFile& file, int threads)
     : runtime_(runtime), session_(opened(runtime, kernels, file, threads)) {
   read_names();
 }

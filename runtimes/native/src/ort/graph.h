@@ -12,12 +12,17 @@
 
 namespace edgespec {
 
+// The file of a graph, and the digest of its content.
+struct GraphFile {
+  std::filesystem::path path;
+  std::string sha256;
+};
+
 // A session of an exported graph, and what it says about itself. Several threads may run it.
 class Graph {
  public:
   // `threads`: 0 is the runtime's choice. Throws Error: the file is not a graph that it can run.
-  Graph(const OrtRuntime& runtime, const Kernels& kernels, const std::filesystem::path& file,
-        int threads);
+  Graph(const OrtRuntime& runtime, const Kernels& kernels, const GraphFile& file, int threads);
 
   const OrtRuntime& runtime() const { return runtime_; }
   OrtSession* session() const { return session_.get(); }

@@ -1,17 +1,24 @@
 #include "ort/model_graphs.h"
 
 namespace edgespec {
+namespace {
+
+GraphFile file_of(const Manifest& manifest, const std::string& name) {
+  return {manifest.folder / name, manifest.files.at(name).sha256};
+}
+
+}  // namespace
 
 ModelGraphs::ModelGraphs(const OrtRuntime& runtime, const Kernels& kernels,
                          const Manifest& manifest, const Exported& exported, const Variant& variant,
                          int threads)
     : exported(exported),
       variant(variant),
-      decoder(runtime, kernels, manifest.folder / variant.graphs.at("decoder"), threads) {
+      decoder(runtime, kernels, file_of(manifest, variant.graphs.at("decoder")), threads) {
   const auto open = [&](const char* name, std::optional<Graph>& graph) {
     const auto file = variant.graphs.find(name);
     if (file == variant.graphs.end()) return;
-    graph.emplace(runtime, kernels, manifest.folder / file->second, threads);
+    graph.emplace(runtime, kernels, file_of(manifest, file->second), threads);
   };
   open("encoder", encoder);
   open("feature_fusion", fusion);
