@@ -10,7 +10,7 @@ import random
 import pytest
 
 from edgespec.artifact.manifest import manifest_digest, read_manifest
-from edgespec.costs.controller import Adaptive
+from edgespec.costs.controller import Adaptive, Confident
 from edgespec.costs.cost_model import Costs
 from edgespec.costs.measured_costs import (
     DraftingTimes,
@@ -38,19 +38,33 @@ class Target:
     length = 0
 
 
-def pythons_gammas(guess, luck, times):
-    """γ of each round: by guesses, or by a clock that these times move."""
+def drafted_by(controller, most, sureness):
+    """Tokens of a round: γ, or fewer where the draft is not sure enough."""
+    if sureness is None:
+        return most
+    drafted, probability = min(most, 1), 1.0
+    while drafted < most:
+        probability *= sureness
+        if not controller.should_continue(probability, 1 + drafted):
+            break
+        drafted += 1
+    return drafted
+
+
+def pythons_gammas(guess, luck, times, sureness=None, confident=Confident):
+    """Drafted tokens of each round: by guesses, or by a clock that these times move."""
     verify, draft, overhead, without_overhead = guess
     costs, without = Costs(verify, draft, overhead), Costs(verify, 0.0, without_overhead)
     drafter, target, now, gammas = Drafter(), Target(), 0.0, []
-    controller = Adaptive(costs)
+    kind = Adaptive if sureness is None else confident
+    controller = chooser = kind(costs)
     if times is not None:
         verification = VerificationTimes(without)
         drafting = DraftingTimes(drafter, costs, without)
-        chooser = Adaptive(MeasuredCosts(costs, verification, drafting))
+        chooser = kind(MeasuredCosts(costs, verification, drafting))
         controller = Timed(chooser, target, verification, drafting, lambda: now)
     for index, share in enumerate(luck):
-        gamma = controller.gamma()
+        gamma = drafted_by(chooser, controller.gamma(), sureness and sureness[index])
         gammas.append(gamma)
         accepted = int(share * (gamma + 1))
         if times is not None:
@@ -61,28 +75,91 @@ def pythons_gammas(guess, luck, times):
     return gammas
 
 
-@pytest.mark.parametrize("by_clock", [False, True])
-@pytest.mark.parametrize("name", GUESSES)
-def test_gammas_are_pythons(hooks, name, by_clock):
-    guess, numbers = GUESSES[name], random.Random(name)
-    verify, draft, overhead, without_overhead = guess
+def doubles(values):
+    return None if values is None else (ctypes.c_double * len(values))(*values)
+
+
+def luck_and_times(name):
+    numbers = random.Random(name)
     luck = [numbers.random() ** (1 + index // 200) for index in range(ROUNDS)]
     times = [numbers.uniform(0.5, 1.5) * (0.3, 0.1)[index % 2] for index in range(2 * ROUNDS)]
+    return luck, times, [numbers.random() ** 0.3 for _ in range(ROUNDS)]
+
+
+def librarys_gammas(hooks, guess, luck, times, sureness=None):
+    verify, draft, overhead, without_overhead = guess
     found = (ctypes.c_int64 * ROUNDS)()
     hooks.edgespec_hook_gammas(
-        (ctypes.c_double * 17)(*verify),
+        doubles(verify),
         ctypes.c_int64(17),
         ctypes.c_double(draft),
         ctypes.c_double(overhead),
         ctypes.c_double(without_overhead),
         ctypes.c_int64(ROUNDS),
-        (ctypes.c_double * ROUNDS)(*luck),
-        (ctypes.c_double * len(times))(*times) if by_clock else None,
+        doubles(luck),
+        doubles(times),
+        doubles(sureness),
         found,
     )
-    expected = pythons_gammas(guess, luck, times if by_clock else None)
-    assert list(found) == expected
-    assert len(set(expected)) > 1
+    return list(found)
+
+
+@pytest.mark.parametrize("by_clock", [False, True])
+@pytest.mark.parametrize("name", GUESSES)
+def test_gammas_are_pythons(hooks, name, by_clock):
+    luck, times, sureness = luck_and_times(name)
+    times = times if by_clock else None
+    for sure in (None, sureness):
+        expected = pythons_gammas(GUESSES[name], luck, times, sure)
+        assert librarys_gammas(hooks, GUESSES[name], luck, times, sure) == expected
+        assert len(set(expected)) > 1
+
+
+class NoMoreThanBest(Confident):
+    def gamma(self):
+        return Adaptive.gamma(self)
+
+
+class AnyGain(Confident):
+    def should_continue(self, probability, rows):
+        acceptance = self._accepted / self._evaluated
+        return probability * acceptance > self._costs.draft + self._costs.marginal_cost(rows)
+
+
+class NoRate(Confident):
+    def should_continue(self, probability, rows):
+        cost = self._costs.draft + self._costs.marginal_cost(rows)
+        return probability > cost * max(1.0, self._expected_speedup)
+
+
+class OneRowLess(Confident):
+    def should_continue(self, probability, rows):
+        return super().should_continue(probability, rows - 1)
+
+
+@pytest.mark.parametrize("mistake", [NoMoreThanBest, AnyGain, NoRate, OneRowLess])
+def test_another_way_to_end_drafts_is_found(hooks, mistake):
+    different = 0
+    for name, guess in GUESSES.items():
+        luck, times, sureness = luck_and_times(name)
+        wrong = pythons_gammas(guess, luck, times, sureness, mistake)
+        different += librarys_gammas(hooks, guess, luck, times, sureness) != wrong
+    assert different
+
+
+def test_drafts_end_where_pythons_do(native_tiny, tiny):
+    """Without a clock the draft's own probabilities decide alone."""
+    prompt, options = [5, 60, 7, 8, 60, 7, 8], {"temperature": 1.0, "max_new_tokens": 60}
+    for rule in ("token", "block"):
+        for seed in range(4):
+            session = native_tiny.session()
+            text = session.text(prompt, seed=seed, rule=rule, ignore_eos=1, **options)
+            whole = tiny.generate(
+                prompt, draft="model", seed=seed, rule=rule, ignore_eos=True, **options
+            )
+            assert text == whole.token_ids
+            stats = whole.stats
+            assert (session.rounds, session.accepted) == (stats.target_calls, stats.accepted)
 
 
 @pytest.mark.parametrize("given", [{}, {"temperature": 1.0}, {"temperature": 1.0, "rule": "token"}])

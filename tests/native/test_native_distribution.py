@@ -72,6 +72,19 @@ def test_texts_with_lookup_have_the_plain_distribution(hooks, plain, rule):
     assert walks > 20
 
 
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_drafts_that_end_where_the_draft_is_unsure_change_no_text(hooks, plain, rule, draft):
+    texts, walks = walked(hooks, rule.encode(), P, DRAFTS[draft], 3, "confident model")
+    np.testing.assert_allclose(texts, plain, atol=1e-6)
+    assert walks > 20
+
+
+def test_a_draft_that_ends_by_the_token_it_drew_is_found(hooks, plain):
+    texts, _ = walked(hooks, b"token", P, DRAFTS["near"], 3, "peeking model")
+    assert abs(texts - plain).max() > 1e-3
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found(hooks, plain, mistake):
     texts, _ = walked(hooks, mistake.encode(), P, DRAFTS["near"], 3)

@@ -61,6 +61,22 @@ def test_forks_and_saved_sessions_go_on_as_the_undisturbed_one(native_tiny, tmp_
     assert the_rest(session.fork())[0] == []
 
 
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_gamma_goes_on_from_what_a_text_has_taught(native_tiny, tmp_path, rule):
+    options = {"seed": 5, "max_new_tokens": 60, "temperature": 1.0, "rule": rule}
+    whole = native_tiny.session().text(PROMPT, **options)
+    session, begun = native_tiny.session(), []
+    session.begin(PROMPT, **options)
+    for tokens in session.pieces():
+        begun += tokens
+        assert begun + session.fork().rest() == whole
+    session.begin(PROMPT, **options)
+    for _ in range(3):
+        next(session.pieces())
+    session.save(tmp_path / "saved")
+    assert native_tiny.load_session(tmp_path / "saved").rest() == session.rest()
+
+
 @pytest.mark.parametrize("given", [{"gamma": 3}, {"gamma": 2, "temperature": 1.0}, {"draft": 0}])
 def test_translations_go_on(pair_folder, tmp_path, built, given):
     model = NativeModel(pair_folder, threads=1)
@@ -208,8 +224,8 @@ def test_a_damaged_session_is_refused(native_tiny, saved):
         saved.write_bytes(content)
         with pytest.raises(NativeError, match="is no saved session; give a file that"):
             native_tiny.load_session(saved)
-    saved.write_bytes(whole[:17] + b"\2" + whole[18:])
-    with pytest.raises(NativeError, match="has session format 2 and this edgespec reads 1"):
+    saved.write_bytes(whole[:17] + b"\1" + whole[18:])
+    with pytest.raises(NativeError, match="has session format 1 and this edgespec reads 2"):
         native_tiny.load_session(saved)
     saved.unlink()
     with pytest.raises(NativeError, match="is no file; give one that edgespec_save wrote"):

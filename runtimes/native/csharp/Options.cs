@@ -97,7 +97,7 @@ namespace Edgespec
         public Draft Draft = Draft.Model;
 
         /// Tokens drafted a round; -1: as many as pay.
-        public long Gamma = 4;
+        public long Gamma = -1;
         public Rule Rule = Rule.Default;
 
         /// Draws the same text again; null: a new one.

@@ -123,7 +123,7 @@ typedef struct edgespec_options {
   int32_t ignore_eos; /* 1: go on after a token of the model that ends a text */
   /* Drafts. */
   int32_t draft; /* edgespec_draft */
-  int64_t gamma; /* tokens drafted a round: 4, or EDGESPEC_GAMMA_AUTO */
+  int64_t gamma; /* tokens drafted a round; EDGESPEC_GAMMA_AUTO: as many as pay */
   int32_t rule;  /* edgespec_rule */
   /* Random draws. */
   int32_t has_seed; /* 0: a new one */

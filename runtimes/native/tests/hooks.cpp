@@ -130,11 +130,14 @@ EDGESPEC_API void edgespec_hook_plan(int64_t count, const edgespec_range* answer
   }
 }
 
-// γ of each round by guesses (no times), or by a clock that these times move. `luck` of a round, 0
-// to 1: which share of its drafted tokens is accepted.
+// Drafted tokens of each round by guesses (no times), or by a clock that these times move. `luck`
+// of a round, 0 to 1: which share of its drafted tokens is accepted. `sureness` of a round: the
+// draft's probability of each of its tokens, by which a round may end before γ; null: it has γ
+// tokens.
 EDGESPEC_API void edgespec_hook_gammas(const double* verify, int64_t rows, double draft,
                                        double overhead, double without_overhead, int64_t rounds,
-                                       const double* luck, const double* times, int64_t* gammas) {
+                                       const double* luck, const double* times,
+                                       const double* sureness, int64_t* drafted_tokens) {
   const Costs costs({verify, verify + rows}, draft, overhead);
   const Costs without({verify, verify + rows}, 0, without_overhead);
   FixedCosts fixed(costs);
@@ -143,16 +146,29 @@ EDGESPEC_API void edgespec_hook_gammas(const double* verify, int64_t rows, doubl
   MeasuredCosts measured(costs, verification, &drafting);
   double now = 0, drafted = 0;
   int64_t length = 0;
-  std::unique_ptr<Controller> controller;
-  if (times == nullptr) {
-    controller = std::make_unique<Adaptive>(fixed);
-  } else {
+  CostSource& source = times == nullptr ? static_cast<CostSource&>(fixed) : measured;
+  std::unique_ptr<Controller> controller = std::make_unique<Adaptive>(source);
+  const Confident* confident = nullptr;
+  if (sureness != nullptr) {
+    auto made = std::make_unique<Confident>(source);
+    confident = made.get();
+    controller = std::move(made);
+  }
+  if (times != nullptr) {
     controller = std::make_unique<Timed>(
-        std::make_unique<Adaptive>(measured), [&] { return length; }, verification, &drafting,
+        std::move(controller), [&] { return length; }, verification, &drafting,
         [&] { return drafted; }, [&] { return now; });
   }
   for (int64_t i = 0; i < rounds; ++i) {
-    const int64_t gamma = gammas[i] = controller->gamma();
+    const int64_t most = controller->gamma();
+    int64_t gamma = confident ? std::min<int64_t>(most, 1) : most;
+    double probability = 1;
+    while (confident && gamma < most) {
+      probability *= sureness[i];
+      if (!confident->should_continue(probability, 1 + gamma)) break;
+      ++gamma;
+    }
+    drafted_tokens[i] = gamma;
     const auto accepted = int64_t(luck[i] * double(gamma + 1));
     if (times != nullptr) {
       drafted += double(gamma) * times[2 * i];

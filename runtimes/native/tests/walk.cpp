@@ -2,7 +2,9 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "core/decode.h"
@@ -38,6 +40,7 @@ class TableModel : public Model {
     return {rows_.data(), std::ssize(tokens), vocabulary_};
   }
   BestTokens best_tokens(std::span<const Token>, int64_t) override { return {}; }
+  LikelyToken likely_token(std::span<const Token>) override { return {}; }
   void rewind(int64_t length) override { length_ = length; }
 
  private:
@@ -107,6 +110,30 @@ class Walker : public Randomness {
   size_t at_ = 0;
 };
 
+// A mistake: whether a drafted token stays depends on the token.
+class Peeking : public Drafter {
+ public:
+  explicit Peeking(Drafter& draft) : draft_(draft) {}
+
+  void begin(const Tokens& prompt) override { draft_.begin(prompt); }
+  Requests<Proposal> propose(const Tokens& sequence, int64_t gamma,
+                             Randomness& randomness) override {
+    Proposal proposal = co_await draft_.propose(sequence, gamma, randomness);
+    while (!proposal.tokens.empty() && is_unlikely(proposal)) {
+      proposal.tokens.pop_back();
+      proposal.q.pop_back();
+    }
+    co_return proposal;
+  }
+
+ private:
+  static bool is_unlikely(const Proposal& proposal) {
+    return proposal.q.back().of(proposal.tokens.back()) < 0.4;
+  }
+
+  Drafter& draft_;
+};
+
 // Mistakes that the walk must find.
 VerificationResult accepts_all(const Proposal& proposal, TargetDistributions& p, Randomness&,
                                const SamplingTable&) {
@@ -170,10 +197,17 @@ extern "C" EDGESPEC_API int64_t edgespec_hook_walk(const char* rule, const char*
     const Decoding how{
         target, prompt, {}, scoring, walker, tokens, [end](Token token) { return token == end; }};
     const Same same;
-    ModelDrafter model(draft, process, same, {end}, {});
+    ModelDrafter model(draft, process, same, {end}, {}, {});
+    ModelDrafter confident(draft, process, same, {end}, {},
+                           [](double probability, int64_t) { return probability > 0.4; });
+    Peeking peeking(model);
     NgramLookup lookup;
+    const std::map<std::string_view, Drafter*> drafters = {{"model", &model},
+                                                           {"confident model", &confident},
+                                                           {"peeking model", &peeking},
+                                                           {"lookup", &lookup}};
+    Drafter& drafts = *drafters.at(drafter);
     Fixed fixed(gamma);
-    Drafter& drafts = std::strcmp(drafter, "model") == 0 ? static_cast<Drafter&>(model) : lookup;
     std::unique_ptr<Loop> loop;
     if (rule == nullptr) {
       loop = std::make_unique<Plain>(how);

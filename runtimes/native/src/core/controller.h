@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/archive.h"
+
 namespace edgespec {
 
 // Chooses γ for each round.
@@ -13,6 +15,8 @@ class Controller {
   virtual int64_t gamma() = 0;
   // Reports a round: how many tokens were drafted, looked at by the rule, and accepted.
   virtual void observe(int64_t drafted, int64_t evaluated, int64_t accepted) = 0;
+  // What it has learned from a text's rounds.
+  virtual void archive(Archive&) {}
 };
 
 // Always the same γ.

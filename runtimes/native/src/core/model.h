@@ -28,6 +28,13 @@ struct BestTokens {
   std::span<const float> logits;
 };
 
+// The best token of one row, its logit, and its probability at temperature 1.
+struct LikelyToken {
+  Token token;
+  float logit;
+  double probability;
+};
+
 // Positions begin … end - 1.
 struct Range {
   int64_t begin, end;
@@ -53,7 +60,7 @@ class Model {
   // Prefix of the cache that is final as long as the text keeps its tokens. Equal to `length`, but
   // for EAGLE heads: they compute again what they drafted from their own hidden states.
   virtual int64_t valid_length() const { return length(); }
-  // Whether `best_tokens` can be called, and is faster than `score`.
+  // Whether `best_tokens` and `likely_token` can be called, and are faster than `score`.
   virtual bool returns_best_tokens() const { return false; }
   // Where requests wait for a call that other texts share (core/requests.h); null: they are
   // answered at once.
@@ -70,6 +77,8 @@ class Model {
   virtual Rows score(std::span<const Token> tokens) = 0;
   // The same, with the best token of each row alone; the first `skip` rows are left out.
   virtual BestTokens best_tokens(std::span<const Token> tokens, int64_t skip) = 0;
+  // The same, with the best token after the last one alone, and how probable it is.
+  virtual LikelyToken likely_token(std::span<const Token> tokens) = 0;
   // Drops all positions from `length` on. Costs nothing.
   virtual void rewind(int64_t length) = 0;
 };

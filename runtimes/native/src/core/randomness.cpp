@@ -1,10 +1,23 @@
 #include "core/randomness.h"
 
+#include <cmath>
 #include <string>
 
 #include "core/blake2b.h"
 
 namespace edgespec {
+namespace {
+
+// How much slower than the first the last token of a race may be that a guess looks at, and the
+// power of speeds whose shares are right most often (docs/measurements/drafting.md).
+constexpr double kReach = 64, kPower = 0.6;
+
+}  // namespace
+
+Guess Randomness::guess(const Distribution& q, int64_t ahead) {
+  const Token token = categorical(q, ahead);
+  return {token, q.of(token)};
+}
 
 void Seeded::begin_round(int64_t emitted) {
   emitted_ = emitted;
@@ -31,11 +44,22 @@ Token Seeded::categorical(const Distribution& distribution, int64_t) {
 Token Coupled::categorical(const Distribution& distribution, int64_t ahead) {
   const Tokens& tokens = *distribution.tokens;
   if (tokens.size() == 1) return tokens[0];
+  return race(distribution, ahead, 1.0).front().token;
+}
+
+Guess Coupled::guess(const Distribution& q, int64_t ahead) {
+  const std::vector<Arrival>& arrivals = race(q, ahead, kReach);
+  double total = 0;
+  for (const Arrival& arrival : arrivals) total += std::pow(arrival.speed, kPower);
+  const auto& [token, speed] = arrivals.front();
+  return {token, std::pow(speed, kPower) / total};
+}
+
+const std::vector<Arrival>& Coupled::race(const Distribution& distribution, int64_t ahead,
+                                          double reach) const {
   const NoiseKey key = noise_key(seed_, prompt_tokens_ + emitted_ + ahead);
-  return kernels_
-      .race(tokens.data(), distribution.probabilities.data(), distribution.size(), key, 1.0)
-      .front()
-      .token;
+  return kernels_.race(distribution.tokens->data(), distribution.probabilities.data(),
+                       distribution.size(), key, reach);
 }
 
 NoiseKey noise_key(uint64_t seed, int64_t position) {

@@ -11,6 +11,12 @@
 
 namespace edgespec {
 
+// A drafted token, and how probable it is that the target takes it.
+struct Guess {
+  Token token;
+  double probability;
+};
+
 // A source of random draws.
 class Randomness {
  public:
@@ -22,6 +28,9 @@ class Randomness {
   // A token, drawn with probability proportional to its weight; `ahead` tokens of the round come
   // before it.
   virtual Token categorical(const Distribution& distribution, int64_t ahead) = 0;
+  // The token that `categorical` draws from a draft's q, and a guess of the probability that the
+  // target takes it.
+  virtual Guess guess(const Distribution& q, int64_t ahead);
 };
 
 // Counter-based random numbers: a hash of the seed, the round, and the draw's index in it.
@@ -60,8 +69,13 @@ class Coupled : public Seeded {
       : Seeded(kernels, seed), prompt_tokens_(prompt_tokens) {}
 
   Token categorical(const Distribution& distribution, int64_t ahead) override;
+  // The token's share of a power of all speeds in the race.
+  Guess guess(const Distribution& q, int64_t ahead) override;
 
  private:
+  const std::vector<Arrival>& race(const Distribution& distribution, int64_t ahead,
+                                   double reach) const;
+
   int64_t prompt_tokens_;
 };
 

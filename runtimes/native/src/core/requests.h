@@ -45,12 +45,21 @@ struct BestScore {
   BestTokens compute() const { return model->best_tokens(tokens, skip); }
 };
 
+// `Model::likely_token`.
+struct LikelyScore {
+  using Answer = LikelyToken;
+  Model* model;
+  std::span<const Token> tokens;
+
+  LikelyToken compute() const { return model->likely_token(tokens); }
+};
+
 // Where a text's request waits for a call that several texts share. What it refers to stays as it
 // is: the computation that asked does not go on before it is resumed.
 struct Waiting {
-  std::variant<std::monostate, Prefill, Score, BestScore> request;
+  std::variant<std::monostate, Prefill, Score, BestScore, LikelyScore> request;
   std::coroutine_handle<> computation;  // resumed with the answer
-  std::variant<Token, Rows, BestTokens, std::exception_ptr> answer;
+  std::variant<Token, Rows, BestTokens, LikelyToken, std::exception_ptr> answer;
 };
 
 // A request that a computation waits for: `co_await Score{…}`.
@@ -80,6 +89,9 @@ class Asked {
 inline Asked<Prefill> operator co_await(Prefill request) { return Asked<Prefill>(request); }
 inline Asked<Score> operator co_await(Score request) { return Asked<Score>(request); }
 inline Asked<BestScore> operator co_await(BestScore request) { return Asked<BestScore>(request); }
+inline Asked<LikelyScore> operator co_await(LikelyScore request) {
+  return Asked<LikelyScore>(request);
+}
 
 // A computation that asks, and its result. It begins when another one waits for it, or by `start`;
 // destroying it ends it, wherever it is.

@@ -94,6 +94,12 @@ Distribution SamplingProcessor::operator()(Row logits) {
   return {std::move(tokens), std::move(weights), ""};
 }
 
+double SamplingProcessor::best_probability(Row logits) const {
+  const float highest = logits[kernels_.largest(logits.data(), std::ssize(logits))];
+  std::vector<float> weights(logits.size());
+  return 1 / kernels_.weigh(logits.data(), std::ssize(logits), highest, 1, weights.data());
+}
+
 SamplingProcessor::Left SamplingProcessor::truncated(Row logits, double highest) const {
   Left left{nullptr, {logits.begin(), logits.end()}};
   if (sampling_.top_n_sigma > 0) {

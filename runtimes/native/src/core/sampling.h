@@ -24,6 +24,8 @@ class SamplingProcessor {
   bool greedy() const { return sampling_.greedy(); }
   // Throws RefusedLogitsError: the largest logit is infinite or NaN.
   Distribution operator()(Row logits);
+  // Of the token with the largest logit, at temperature 1.
+  double best_probability(Row logits) const;
 
  private:
   // Tokens that are left, their logits, and then their weights exp((logit - highest) /

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace edgespec {
 namespace {
 
-constexpr double kGuess = 0.7;      // prior acceptance rate
-constexpr double kWeight = 1.5;     // of the prior, in evaluated tokens
-constexpr double kMemory = 0.96;    // decay per evaluated token
-constexpr double kFirstPause = 16;  // rounds before the first probe, or more,
-constexpr double kProbe = 0.015;    // to keep probes cheaper than this share of the time
-constexpr int64_t kDoublings = 4;   // of the pause, at most
+constexpr double kGuess = 0.7;                 // prior acceptance rate
+constexpr double kWeight = 1.5;                // of the prior, in evaluated tokens
+constexpr double kMemory = 0.96;               // decay per evaluated token
+constexpr double kFirstPause = 16;             // rounds before the first probe, or more,
+constexpr double kProbe = 0.015;               // to keep probes cheaper than this share of the time
+constexpr int64_t kDoublings = 4;              // of the pause, at most
+constexpr int64_t kRounds = int64_t{1} << 40;  // more than a text has
 
 }  // namespace
 
@@ -40,12 +42,22 @@ void Adaptive::observe(int64_t drafted, int64_t evaluated, int64_t accepted) {
   }
 }
 
-// Sets the acceptance counts, and the best γ that follows from them.
+void Adaptive::archive(Archive& archive) {
+  double accepted = accepted_, evaluated = evaluated_;
+  archive(accepted, evaluated, failed_probes_, idle_rounds_);
+  archive.check(0 <= accepted && accepted <= evaluated && 0 < evaluated &&
+                std::isfinite(evaluated));
+  archive.check(0 <= failed_probes_ && failed_probes_ < kRounds);
+  archive.check(0 <= idle_rounds_ && idle_rounds_ < kRounds);
+  update(accepted, evaluated);
+}
+
+// Sets the acceptance counts, and the best γ and speed-up that follow from them.
 void Adaptive::update(double accepted, double evaluated) {
   accepted_ = accepted;
   evaluated_ = evaluated;
   costs_ = source_.now();
-  best_ = costs_->best(accepted / evaluated).first;
+  std::tie(best_, speedup_) = costs_->best(accepted / evaluated);
 }
 
 bool Adaptive::can_pay() const {
@@ -55,6 +67,15 @@ bool Adaptive::can_pay() const {
 double Adaptive::pause() const {
   const double first = std::max(kFirstPause, (costs_->round(1) - 1) / kProbe);
   return first * std::exp2(double(std::min(failed_probes_, kDoublings)));
+}
+
+int64_t Confident::gamma() {
+  return best() > 0 ? std::min(2 * best(), costs().longest()) : Adaptive::gamma();
+}
+
+bool Confident::should_continue(double probability, int64_t rows) const {
+  const double cost = costs().draft() + costs().marginal(rows);
+  return probability * acceptance() > cost * std::max(1.0, speedup());
 }
 
 Timed::Timed(std::unique_ptr<Controller> controller, std::function<int64_t()> length,

@@ -23,6 +23,13 @@ class Adaptive : public Controller {
 
   int64_t gamma() override;
   void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
+  void archive(Archive& archive) override;
+
+ protected:
+  int64_t best() const { return best_; }
+  const Costs& costs() const { return *costs_; }
+  double acceptance() const { return accepted_ / evaluated_; }
+  double speedup() const { return speedup_; }  // expected of drafting now, over plain decoding
 
  private:
   void update(double accepted, double evaluated);
@@ -33,8 +40,25 @@ class Adaptive : public Controller {
   std::shared_ptr<const Costs> costs_;
   double accepted_ = 0, evaluated_ = 0;
   int64_t best_ = 0;
+  double speedup_ = 1;
   int64_t failed_probes_ = 0;  // in a row
   int64_t idle_rounds_ = 0;    // since the last draft
+};
+
+// `Adaptive`, and token by token one more while its expected gain exceeds its cost.
+//
+// For drafters that know the probability of their own tokens. The acceptance rate decides whether
+// to draft at all, and allows at most twice the best fixed γ: a draft that is sure and wrong is
+// soon found out.
+class Confident : public Adaptive {
+ public:
+  using Adaptive::Adaptive;
+
+  int64_t gamma() override;
+  // Whether another drafted token brings more than its time would bring elsewhere. `probability`:
+  // that all tokens drafted so far in this round are accepted. `rows`: positions of the
+  // verification without it.
+  bool should_continue(double probability, int64_t rows) const;
 };
 
 // What a clock reads, in seconds.
@@ -54,6 +78,7 @@ class Timed : public Controller {
 
   int64_t gamma() override;
   void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
+  void archive(Archive& archive) override { controller_->archive(archive); }
 
  private:
   std::unique_ptr<Controller> controller_;

@@ -23,6 +23,12 @@ Costs::Costs(std::vector<double> verify, double draft, double overhead)
     const double drafting = gamma > 0 ? double(gamma) * draft_ + overhead_ : 0.0;
     rounds_.push_back(verify_[gamma] + drafting);
   }
+  // Measured curves are not smooth: a slope is the mean of its neighbours', and no less than 0.
+  for (int64_t rows = 1; rows <= std::max<int64_t>(1, longest()); ++rows) {
+    const int64_t first = std::max<int64_t>(0, rows - 2), last = std::min(longest(), rows + 1);
+    const double rise = verify_[last] - verify_[first];
+    marginals_.push_back(std::max(0.0, rise / double(std::max<int64_t>(1, last - first))));
+  }
 }
 
 std::pair<int64_t, double> Costs::best(double acceptance) const {

@@ -4,6 +4,7 @@
 // v(γ + 1) replaces 1, and the loop's own time o is added. edgespec/costs has the same model.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -24,13 +25,17 @@ class Costs {
   int64_t longest() const { return std::ssize(verify_) - 1; }  // the largest γ
   // Cost of a round that drafts γ tokens.
   double round(int64_t gamma) const { return rounds_[gamma]; }
+  // Cost of one more position in a verification of `rows` positions, from 1.
+  double marginal(int64_t rows) const {
+    return marginals_[std::min(rows, std::ssize(marginals_)) - 1];
+  }
   // The γ with the largest speed-up (0 where drafting does not pay), and that speed-up.
   std::pair<int64_t, double> best(double acceptance) const;
 
  private:
   std::vector<double> verify_;
   double draft_, overhead_;
-  std::vector<double> rounds_;
+  std::vector<double> rounds_, marginals_;
 };
 
 // Where a controller takes the costs from: fixed ones, or what the clock says by now.

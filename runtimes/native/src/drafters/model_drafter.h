@@ -1,6 +1,7 @@
 // Drafts from a smaller model q, sampled one token at a time.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "core/draft.h"
@@ -10,14 +11,20 @@
 
 namespace edgespec {
 
+// Says yes or no, given a probability and the number of positions in the verification.
+using Decision = std::function<bool(double probability, int64_t rows)>;
+
 // It reads a prompt when it is first asked to draft.
 class ModelDrafter : public Drafter {
  public:
   // `process` turns the draft's logits into q, by the same options as the target's into p. After
   // `last_tokens` no token is drafted (end of text).
-  // `answers`: of a prompt that is a conversation, see `Model::prefill`.
+  // `answers`: of a prompt that is a conversation, see `Model::prefill`. `should_continue`: given
+  // the probability that all tokens drafted so far in this round are accepted, says whether to
+  // draft one more. It does not see the token that comes next, so stopping does not change the
+  // distribution of the text. Empty: drafts γ tokens.
   ModelDrafter(Model& model, SamplingProcessor& process, const Vocabulary& vocabulary,
-               Tokens last_tokens, Answers answers);
+               Tokens last_tokens, Answers answers, Decision should_continue);
 
   void begin(const Tokens& prompt) override;
   Requests<Proposal> propose(const Tokens& sequence, int64_t gamma,
@@ -25,8 +32,17 @@ class ModelDrafter : public Drafter {
   void archive(Archive& archive, const Tokens& sequence) override;
 
  private:
-  // q of the token after `ids`, tokens of the draft that are scored; none where it has no token.
-  Requests<std::optional<Distribution>> predict(std::span<const Token> ids);
+  // Of the next token, in token ids of the target.
+  struct Prediction {
+    Distribution q;
+    double probability;  // of the draft's best token at temperature 1, where q leaves one token
+  };
+
+  // What follows `ids`, tokens of the draft that are scored; none where it has no token.
+  Requests<std::optional<Prediction>> predict(std::span<const Token> ids);
+  Requests<Prediction> from_best_token(std::span<const Token> ids);
+  Prediction from_logits(Row logits);
+  Guess guess(const Prediction& prediction, Randomness& randomness, int64_t ahead) const;
   // Drops rejected tokens from the cache. After full acceptance the cache lacks the draft's own
   // last token. Scoring everything after the common prefix covers both cases.
   void rewind_to_common_prefix();
@@ -36,6 +52,7 @@ class ModelDrafter : public Drafter {
   const Vocabulary& vocabulary_;
   Tokens last_tokens_;
   Answers answers_;
+  Decision should_continue_;
   std::optional<Tokens> unread_prompt_;
   // All token ids from here on are the draft's, and after the prompt.
   int64_t start_ = 0;  // number of the prompt's positions in the cache

@@ -6,6 +6,7 @@ namespace edgespec {
 namespace {
 
 constexpr Token kDummyToken = 0;
+constexpr int64_t kTop = 3;  // tokens of a row, where a graph returns several
 constexpr const char* kFusedStates = "fused_states";  // the only states that a graph takes
 
 }  // namespace
@@ -24,16 +25,11 @@ Call::Call(const Graph& graph, std::vector<CacheBuffer>& cache, int64_t rows, in
     output_names_.push_back(buffer.present.c_str());
     outputs_.push_back(buffer.tensor.get());
   }
-  if (output == Output::kBest) {
-    output_mode_ = {1};
-    take("output_mode", output_mode_);
-    best_tokens_.resize(std::max<int64_t>(count, 1));
-    best_logits_.resize(std::max<int64_t>(count, 1));
-    give("top_tokens", tensor_over(runtime, best_tokens_, {count, 1}));
-    give("top_logits", tensor_over(runtime, best_logits_, {count, 1}));
-  } else {
+  if (output == Output::kLogits) {
     logits_.resize(std::max<int64_t>(count, 1) * vocab_size);
     give("logits", tensor_over(runtime, logits_, {count, vocab_size}));
+  } else {
+    give_best(count, output);
   }
   bind_states(states, rows);
   own_inputs_ = inputs_.size();
@@ -58,6 +54,21 @@ void Call::run() {
 BestTokens Call::best(int64_t count) const {
   const auto size = static_cast<size_t>(count);
   return {{best_tokens_.data(), size}, {best_logits_.data(), size}};
+}
+
+void Call::give_best(int64_t count, Output output) {
+  const OrtRuntime& runtime = graph_.runtime();
+  const int64_t each = output == Output::kTop ? kTop : 1;
+  const int64_t size = std::max<int64_t>(count, 1) * each;
+  output_mode_ = {static_cast<int64_t>(output)};
+  take("output_mode", output_mode_);
+  best_tokens_.resize(size);
+  best_logits_.resize(size);
+  give("top_tokens", tensor_over(runtime, best_tokens_, {count, each}));
+  give("top_logits", tensor_over(runtime, best_logits_, {count, each}));
+  if (output == Output::kBest) return;
+  best_shares_.resize(size);
+  give("top_probabilities", tensor_over(runtime, best_shares_, {count, each}));
 }
 
 void Call::take(const char* name, std::vector<int64_t>& numbers) {

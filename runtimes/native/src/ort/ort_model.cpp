@@ -91,6 +91,14 @@ BestTokens OrtModel::best_tokens(std::span<const Token> tokens, int64_t skip) {
   return call.best(count - skip);
 }
 
+LikelyToken OrtModel::likely_token(std::span<const Token> tokens) {
+  const int64_t count = std::ssize(tokens);
+  check_room(count);
+  const Call& call = run(tokens, std::max(count, calls_.min_rows), count - 1, Output::kTop);
+  append(tokens);
+  return call.likely();
+}
+
 void OrtModel::rewind(int64_t length) {
   if (!(0 <= length && length <= this->length())) {
     throw Error("cannot rewind to " + shown(length) + " from " + shown(this->length()) +

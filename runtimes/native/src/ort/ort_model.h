@@ -49,6 +49,7 @@ class OrtModel : public Model {
   Token prefill(const Tokens& prompt, const Answers& answers) override;
   Rows score(std::span<const Token> tokens) override;
   BestTokens best_tokens(std::span<const Token> tokens, int64_t skip) override;
+  LikelyToken likely_token(std::span<const Token> tokens) override;
   void rewind(int64_t length) override;
 
   // What the target returned at positions first … end - 1, [end - first, features].

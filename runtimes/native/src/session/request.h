@@ -36,7 +36,7 @@ struct Request {
   std::optional<uint64_t> seed;   // none: a new one
   // The model where the pair has one, else lookup; none decodes plainly.
   DraftName draft = DraftName::kModel;
-  int64_t gamma = 4;  // tokens drafted a round, or kGammaAuto
+  int64_t gamma = kGammaAuto;  // or a number of tokens drafted a round
   RuleName rule = RuleName::kDefault;
 
   void archive(Archive& archive);

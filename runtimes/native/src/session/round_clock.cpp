@@ -23,15 +23,25 @@ RoundClock::RoundClock(const Pair& pair)
   measured_model_.emplace(*model_->now(), verification_, &*drafting_);
 }
 
-std::unique_ptr<Controller> RoundClock::controller(const Request& request, const OrtModel& target,
-                                                   const OrtModel* draft) {
-  if (request.gamma != kGammaAuto) return std::make_unique<Fixed>(request.gamma);
+Gamma RoundClock::gamma(const Request& request, const OrtModel& target, const OrtModel* draft) {
+  if (request.gamma != kGammaAuto) return {std::make_unique<Fixed>(request.gamma)};
   const bool keeps_text = pair_.is_row_invariant() &&
                           (request.sampling.greedy() || rule_of(request) == RuleName::kCoupled);
-  if (!keeps_text) return std::make_unique<Adaptive>(draft ? *model_ : lookup_);
-  CostSource& costs = draft ? static_cast<CostSource&>(*measured_model_) : measured_lookup_;
+  if (draft == nullptr) {
+    if (!keeps_text) return {std::make_unique<Adaptive>(lookup_)};
+    return {timed(std::make_unique<Adaptive>(measured_lookup_), target, nullptr)};
+  }
+  auto confident = keeps_text ? std::make_unique<Confident>(*measured_model_)
+                              : std::make_unique<Confident>(*model_);
+  const Confident* ends_drafts = confident.get();
+  if (!keeps_text) return {std::move(confident), ends_drafts};
+  return {timed(std::move(confident), target, draft), ends_drafts};
+}
+
+std::unique_ptr<Controller> RoundClock::timed(std::unique_ptr<Controller> controller,
+                                              const OrtModel& target, const OrtModel* draft) {
   return std::make_unique<Timed>(
-      std::make_unique<Adaptive>(costs), [&target] { return target.length(); }, verification_,
+      std::move(controller), [&target] { return target.length(); }, verification_,
       draft ? &*drafting_ : nullptr, [draft] { return draft->seconds(); }, now);
 }
 

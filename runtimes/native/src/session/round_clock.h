@@ -11,18 +11,26 @@
 
 namespace edgespec {
 
+// A text's controller; where a model drafts with γ "auto", what ends its drafts is in it.
+struct Gamma {
+  std::unique_ptr<Controller> controller;
+  const Confident* confident = nullptr;
+};
+
 class RoundClock {
  public:
   explicit RoundClock(const Pair& pair);
   RoundClock(const RoundClock&) = delete;
 
-  // The controller of a text's γ: the number that was asked for; or by the clock, where the text
+  // Chooses a text's γ: the number that was asked for; or by the clock, where the text
   // does not depend on γ; else by guesses, which are the same each time. `draft`: null unless a
   // model drafts. Both models and the clock must outlive it.
-  std::unique_ptr<Controller> controller(const Request& request, const OrtModel& target,
-                                         const OrtModel* draft);
+  Gamma gamma(const Request& request, const OrtModel& target, const OrtModel* draft);
 
  private:
+  std::unique_ptr<Controller> timed(std::unique_ptr<Controller> controller, const OrtModel& target,
+                                    const OrtModel* draft);
+
   const Pair& pair_;
   FixedCosts lookup_;
   std::optional<FixedCosts> model_;

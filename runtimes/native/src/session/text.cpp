@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/log_probability.h"
-#include "drafters/model_drafter.h"
 #include "drafters/ngram_lookup.h"
 
 namespace edgespec {
@@ -31,7 +30,7 @@ Text::Text(Request request, const Pair& pair, OrtModel& target, OrtModel* draft,
       randomness_(randomness()),
       edit_(request_.edits, repeated(), last_tokens()),
       score_(target, process_, request_.edits.none() ? nullptr : &edit_, request_.logprobs),
-      gamma_(clock.controller(request_, target, draft)) {
+      gamma_(clock.gamma(request_, target, draft)) {
   if (request_.text != TextForm::kNone || !request_.stop.empty()) {
     const bool alone = request_.text == TextForm::kAlone || pair.manifest().target.start_token;
     growing_.emplace(pair.tokenizer(), request_.stop, alone ? Tokens{} : request_.prompt);
@@ -39,7 +38,7 @@ Text::Text(Request request, const Pair& pair, OrtModel& target, OrtModel* draft,
   if (request_.draft == DraftName::kLookup) drafter_ = std::make_unique<NgramLookup>();
   if (request_.draft == DraftName::kModel) {
     drafter_ = std::make_unique<ModelDrafter>(*draft_, process_, pair.vocabulary(), last_tokens(),
-                                              request_.answers);
+                                              request_.answers, should_continue());
   }
 }
 
@@ -70,6 +69,7 @@ void Text::archive(Archive& archive) {
   archive.choice(last_, Ending::kCapacity);
   if (archive.reads()) resume(archive, made);
   if (drafter_) drafter_->archive(archive, made.sequence);
+  gamma_.controller->archive(archive);
 }
 
 void Text::resume(const Archive& archive, Made made) {
@@ -112,7 +112,14 @@ void Text::make_loop(std::optional<Made> made) {
     return;
   }
   const Rule rule = function_of(rule_of(request_));
-  loop_ = make.operator()<Speculative>(*drafter_, rule, *gamma_, pair_.sampling());
+  loop_ = make.operator()<Speculative>(*drafter_, rule, *gamma_.controller, pair_.sampling());
+}
+
+Decision Text::should_continue() const {
+  if (gamma_.confident == nullptr) return {};
+  return [confident = gamma_.confident](double probability, int64_t rows) {
+    return confident->should_continue(probability, rows);
+  };
 }
 
 std::unique_ptr<Randomness> Text::randomness() const {

@@ -8,6 +8,7 @@
 
 #include "core/decode.h"
 #include "core/sampling.h"
+#include "drafters/model_drafter.h"
 #include "session/request.h"
 #include "session/round_clock.h"
 #include "text/growing_text.h"
@@ -43,6 +44,7 @@ class Text {
   void make_loop(std::optional<Made> made);
   void resume(const Archive& archive, Made made);
   Decoding decoding();
+  Decision should_continue() const;
   std::unique_ptr<Randomness> randomness() const;
   Tokens repeated() const;
   Tokens last_tokens() const;
@@ -58,7 +60,7 @@ class Text {
   std::unique_ptr<Randomness> randomness_;
   LogitEdit edit_;
   Scoring score_;
-  std::unique_ptr<Controller> gamma_;
+  Gamma gamma_;
   std::unique_ptr<Drafter> drafter_;
   std::unique_ptr<Loop> loop_;
   std::optional<GrowingText> growing_;

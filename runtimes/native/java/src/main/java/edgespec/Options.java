@@ -46,7 +46,7 @@ public final class Options {
   public Draft draft = Draft.MODEL;
 
   /** Tokens drafted a round; -1: as many as pay. */
-  public long gamma = 4;
+  public long gamma = -1;
 
   public Rule rule = Rule.DEFAULT;
 
