@@ -31,11 +31,13 @@ def write_eagle(
     layers: int = 1,
     tokens: int = SIZE,
     block: int | None = None,
+    target_tables: bool = False,
 ) -> tuple[Eagle, DraftVocabulary]:
     """An untrained EAGLE or block draft of `target`: writes a checkpoint, returns the torch module.
 
     Args:
         block: of a block draft, how many tokens one call drafts.
+        target_tables: an EAGLE head that takes its tables and its tokenizer from the target.
     """
     model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
     embeddings = model.get_input_embeddings().weight.detach()
@@ -47,15 +49,19 @@ def write_eagle(
     )
     config = model.config
     shape = body, feature_layers(config.num_hidden_layers), config.hidden_size
-    draft = Eagle(*shape) if block is None else BlockDraft(*shape, block)
+    draft = BlockDraft(*shape, block) if block else Eagle(*shape, has_target_tables=target_tables)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():  # norms, maps and tables that do something
         for name, weight in draft.named_parameters():
+            if not weight.requires_grad:
+                continue
             size = 0.2 if weight.ndim == 1 or name.startswith(("ahead", "markov")) else 0.02
             weight += size * torch.randn(weight.shape, generator=generator)
     folder.mkdir()
     draft.save_pretrained(folder)
     vocabulary.save(folder)
+    if target_tables:
+        return draft, vocabulary
     # As `edgespec distill` does: the tokenizer that the target's class makes.
     settings = json.loads((target / "config.json").read_text())
     load_tokenizer(target, settings).save(str(folder / "tokenizer.json"))

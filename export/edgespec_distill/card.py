@@ -45,8 +45,12 @@ def _shape(plan: Plan) -> str:
         shape += ", reads its target's hidden states (EAGLE)"
     if plan.block:
         shape += f", drafts {plan.block} tokens with one call from its target's hidden states"
+    if plan.feed_forward:
+        shape += f", {plan.feed_forward} units in a feed-forward block"
     if plan.vocabulary:
         shape += f", {plan.vocabulary} of its tokens"
+    if plan.target_tables:
+        shape += ", embedding and head taken from its target"
     return shape
 
 

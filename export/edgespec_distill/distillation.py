@@ -260,7 +260,8 @@ def _spread_examples(examples: Sequence[Example], count: int) -> list[Example]:
 def _save(draft: ScoringModel, checkpoint: Checkpoint, folder: Path) -> None:
     draft.model.to(torch.float16).save_pretrained(folder)
     draft.vocabulary.save(folder)
-    checkpoint.tokenizer.save(str(folder / "tokenizer.json"))
+    if not getattr(draft.model, "has_target_tables", False):  # else it takes the target's, too
+        checkpoint.tokenizer.save(str(folder / "tokenizer.json"))
 
 
 def _parameters(model: Any) -> int:

@@ -32,7 +32,9 @@ SHAPE = (
     "encoder_layers",
     "share_encoder",
     "width",
+    "feed_forward",
     "vocabulary",
+    "target_tables",
 )  # fields of the draft's shape
 
 ORIGINAL = "original"  # the target as transformers runs it
@@ -48,6 +50,7 @@ MINIMUM = {
     "steps": 1,
     "layers": 1,
     "block": 2,
+    "feed_forward": 1,
     "encoder_layers": 1,
     "outputs": 1,
     "max_new_tokens": 1,
@@ -70,7 +73,11 @@ class Plan:
         share_encoder: make a draft without an encoder, which reads the target's; T5-like targets
             only.
         width: of the hidden states; None: the target's width, with the target's layers to start.
+        feed_forward: width of the feed-forward blocks of a draft that reads its target's states;
+            None: the target's. The units that write most start it.
         vocabulary: number of the target's tokens that the draft has; None: all.
+        target_tables: embedding and head of an EAGLE draft are rows of its target's, which are
+            neither trained nor stored.
         minutes, steps: the length of the training; give one of them. With steps the result is
             reproducible.
         loss: a key of `LOSS_NAMES`.
@@ -98,7 +105,9 @@ class Plan:
     encoder_layers: int | None = None
     share_encoder: bool = False
     width: int | None = None
+    feed_forward: int | None = None
     vocabulary: int | None = None
+    target_tables: bool = False
     minutes: float | None = None
     steps: int | None = None
     loss: str = "kl"
@@ -137,6 +146,13 @@ def check_plan(plan: Plan) -> None:
         raise UsageError("a draft is eagle or has a block; leave one of them out")
     if plan.uses_target_states and plan.on_policy:
         raise UsageError(f"{_kind(plan)} is not trained on_policy; leave one of them out")
+    if plan.feed_forward is not None and not plan.uses_target_states:
+        raise UsageError("feed_forward goes with eagle or block; leave it out, or give one of them")
+    if plan.target_tables and not (plan.eagle and plan.width is None):
+        raise UsageError(
+            "target_tables goes with eagle, in the target's width; leave it out, or give eagle and "
+            "no width"
+        )
     if plan.share_encoder:
         _check_shared_encoder(plan)
     if (plan.minutes is None) == (plan.steps is None):

@@ -16,9 +16,12 @@ from distillation import PLAN, write_family
 from edgespec.cli.main import main
 from edgespec.errors import EdgespecError, UsageError
 from edgespec_distill import distillation as run_module
+from edgespec_distill.data.training_prompts import read_prompts
 from edgespec_distill.distill_draft import distill
 from edgespec_distill.plan import LOSS_NAMES, plan_for
 from edgespec_distill.training.loss import LOSSES
+from edgespec_export.checkpoint.checkpoint import open_checkpoint
+from edgespec_export.checkpoint.sources import resolve
 
 
 @one_in(3)
@@ -111,6 +114,25 @@ def test_an_unusable_prompts_file_is_one_line(content, words, llama_folder, tmp_
     assert result.exit_code == 2
     assert words in result.output
     assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("line", ["no JSON", "3", '""'])
+def test_a_jsonl_file_with_something_else_than_texts_is_one_line(line, llama_folder, tmp_path):
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("\n".join([*(f'"{n}"' for n in range(40)), line]))
+    arguments = ["distill", str(llama_folder), "--text", str(file), "-o", str(tmp_path / "d")]
+    result = CliRunner().invoke(main, [*arguments, "--steps", "1"])
+    assert result.exit_code == 2
+    assert "has a JSON string with text on each line" in result.output
+
+
+def test_prompts_of_several_lines_are_strings_of_a_jsonl_file(llama_folder, tmp_path):
+    texts = [f"def f(x):\n    return {n}" for n in range(20)]
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("\n".join(json.dumps(text) for text in [*texts, *texts]))
+    checkpoint = open_checkpoint(resolve(str(llama_folder)))
+    found = read_prompts(file, checkpoint, chat=False, own=0)
+    assert [checkpoint.tokenizer.decode(prompt) for prompt in found] == texts
 
 
 def test_a_target_of_an_unknown_family_is_one_line(llama_folder, prompts, tmp_path):

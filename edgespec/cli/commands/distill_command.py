@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 __all__ = ["distill"]
 
 # The parameters of `Plan` that are the shape of a draft.
-SHAPE = ("layers", "eagle", "block", "encoder_layers", "share_encoder", "width", "vocabulary")
+SHAPE = (
+    "layers",
+    "eagle",
+    "block",
+    "encoder_layers",
+    "share_encoder",
+    "width",
+    "feed_forward",
+    "vocabulary",
+    "target_tables",
+)
 LEAST_1 = click.IntRange(min=1)
 OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is worth a note
 
@@ -81,6 +91,17 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
     "--vocabulary",
     type=click.IntRange(min=2),
     help="Keep only this many frequent tokens; default: all.",
+)
+@click.option(
+    "--feed-forward",
+    type=LEAST_1,
+    help="Width of its feed-forward block; default: the target's. With --eagle or --block.",
+)
+@click.option(
+    "--target-tables",
+    is_flag=True,
+    help="With --eagle: take embedding and head from TARGET, also at export; they are neither "
+    "trained nor stored.",
 )
 @click.option(
     "--minutes",

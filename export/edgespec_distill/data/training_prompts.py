@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from edgespec.artifact.chat_format import user_message
@@ -18,16 +19,17 @@ MIN_PROMPTS = 16
 def read_prompts(
     file: Path | None, checkpoint: Checkpoint, chat: bool | None, own: int
 ) -> list[list[int]]:
-    """The distinct lines of a file as token ids of the target; none without a file.
+    """The distinct prompts of a file as token ids of the target; none without a file.
 
     Args:
+        file: a prompt on each line; named .jsonl, a JSON string on each, which may hold line ends.
         chat: put the chat format around each line; None: if the target has one.
         own: prompts that the target will write besides.
 
     Raises:
         UsageError: too few prompts, or there is no chat format.
     """
-    lines = list(dict.fromkeys(read_lines(file))) if file else []
+    lines = _distinct_prompts(file) if file else []
     if len(lines) + own < MIN_PROMPTS:
         given = (
             f"{file} has {len(lines)} different prompts (one per line)" if file else "no prompts"
@@ -48,3 +50,23 @@ def read_prompts(
         lines = [write([user_message(line)]).text for line in lines]
         encoded = checkpoint.tokenizer.encode_batch(lines, add_special_tokens=False)
     return [list(encoding.ids) for encoding in encoded]
+
+
+def _distinct_prompts(file: Path) -> list[str]:
+    lines = dict.fromkeys(read_lines(file))
+    if file.suffix != ".jsonl":
+        return list(lines)
+    return list(dict.fromkeys(_string(line, file) for line in lines))
+
+
+def _string(line: str, file: Path) -> str:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if isinstance(found, str) and found.strip():
+        return found
+    raise UsageError(
+        f"{file} has the line {line[:60]!r}; a .jsonl file of prompts has a JSON string with text "
+        'on each line, as in "Write a haiku."'
+    )

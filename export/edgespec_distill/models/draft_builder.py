@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from edgespec.errors import UsageError
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
 from edgespec_distill.data.examples import Text
 from edgespec_distill.data.features import Features
@@ -29,10 +30,20 @@ class DraftBuilder:
 
     Args:
         features: the target's, which an EAGLE draft reads; None: another draft.
+
+    Raises:
+        UsageError: the plan's feed-forward blocks are wider than the target's.
     """
 
     def __init__(self, target: GeneratingModel, features: Features | None, plan: Plan) -> None:
         self._target, self._features, self._plan = target, features, plan
+        if plan.feed_forward is not None:
+            widest = int(target.model.config.intermediate_size)
+            if plan.feed_forward > widest:
+                raise UsageError(
+                    f"feed_forward is {plan.feed_forward}; the target has {widest}: give fewer, or "
+                    "leave it out"
+                )
 
     def from_finished(self, start: Path) -> ScoringModel:
         """A draft with the weights of a finished one.
@@ -64,6 +75,7 @@ class DraftBuilder:
             layers=plan.layers,
             encoder_layers=1 if plan.share_encoder else plan.encoder_layers,
             width=plan.width,
+            feed_forward=plan.feed_forward,
             vocabulary=vocabulary,
             seed=plan.seed,
             keep=spread_layers if self._features is None else last_layers,
@@ -73,7 +85,9 @@ class DraftBuilder:
         if self._features is None:
             return model
         shape = model, self._features.layers, target.config.hidden_size
-        return Eagle(*shape) if plan.block is None else BlockDraft(*shape, plan.block)
+        if plan.block is not None:
+            return BlockDraft(*shape, plan.block)
+        return Eagle(*shape, has_target_tables=plan.target_tables)
 
     def _draft(self, model: Any, vocabulary: DraftVocabulary) -> ScoringModel:
         model = on_device_of(self._target.model, model)

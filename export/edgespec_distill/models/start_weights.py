@@ -38,6 +38,8 @@ def copy_weights(model: nn.Module, start: Path) -> None:
     shapes = {name: weights.shape(name) for name in weights.names()}
     with torch.no_grad():
         for name, weight in model.named_parameters():
+            if not weight.requires_grad:  # the target's
+                continue
             if shapes.get(name) != tuple(weight.shape):
                 raise UsageError(
                     f"{start} has {name} of shape {shapes.get(name)}, a draft of this target has "

@@ -20,6 +20,7 @@ GGUF_ENTRIES = ("quantization_config", "_model_name_or_path")
 LayerSelection = Callable[[int, int], Sequence[int]]
 _LAYER = re.compile(r"(.*\.(?:layers|block)\.)(\d+)(\..*)")
 _PER_TOKEN = re.compile(r".*(shared|embed_tokens|lm_head)\.weight")
+_FEED_FORWARD = re.compile(r"(.*\.mlp\.)(gate|up|down)_proj\.weight")
 _WRITES_RESIDUAL = re.compile(r".*\.(o|wo|o_proj|down_proj)\.weight")
 
 
@@ -39,6 +40,7 @@ def untrained_draft(
     layers: int,
     encoder_layers: int | None,
     width: int | None,
+    feed_forward: int | None = None,
     vocabulary: DraftVocabulary,
     seed: int,
     keep: LayerSelection = spread_layers,
@@ -54,11 +56,15 @@ def untrained_draft(
         target: the transformers model.
         layers, encoder_layers: of the decoder, and of the encoder (None: there is none).
         width: of the hidden states; None: the target's.
+        feed_forward: width of the feed-forward blocks, of a Llama of the target's width; None: the
+            target's. Those of the target's units start it whose outputs are largest.
         vocabulary: the draft's tokens.
         keep: selects the target's layers: `spread_layers` or `last_layers`.
     """
     torch.manual_seed(seed)
     config = _small_config(target.config, layers, encoder_layers, width, vocabulary, keep)
+    if feed_forward is not None:
+        config.intermediate_size = feed_forward
     draft = type(target)(config).float()
     if target.lm_head.weight is not target.get_input_embeddings().weight:
         _untie(draft)
@@ -70,7 +76,11 @@ def untrained_draft(
                 rows = target_weights[name][vocabulary.outputs]
                 weight.copy_(rows if same_width else _narrowed(rows, weight.shape[1]))
             elif same_width:
-                weight.copy_(target_weights[_origin(name, target.config, config, keep)])
+                origin = _origin(name, target.config, config, keep)
+                whole = target_weights[origin]
+                if feed_forward is not None and _FEED_FORWARD.fullmatch(name):
+                    whole = _largest_units(origin, target_weights, feed_forward)
+                weight.copy_(whole)
             elif writes_residual(name):
                 weight.zero_()
             elif "relative_attention_bias" in name:  # [buckets, heads]
@@ -155,6 +165,21 @@ def _origin(name: str, config: Any, small: Any, keep: LayerSelection) -> str:
         count = "num_layers" if before.startswith("encoder") else "num_decoder_layers"
     selected = keep(getattr(small, count), getattr(config, count))
     return f"{before}{selected[int(layer)]}{after}"
+
+
+def _largest_units(name: str, weights: dict[str, Tensor], count: int) -> Tensor:
+    """A matrix of a feed-forward block with the units alone whose columns of the last one are
+    largest.
+
+    Args:
+        name: of the matrix among the target's weights.
+        count: of units, at most as many as there are.
+    """
+    found = _FEED_FORWARD.fullmatch(name)
+    assert found is not None
+    size = weights[f"{found[1]}down_proj.weight"].norm(dim=0)
+    units = size.topk(count).indices.sort().values
+    return weights[name].index_select(1 if found[2] == "down" else 0, units)
 
 
 def _narrowed(rows: Tensor, width: int) -> Tensor:

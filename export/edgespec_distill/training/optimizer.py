@@ -22,7 +22,7 @@ class MasterWeights:
     """
 
     def __init__(self, model: nn.Module, *, rate: float, decay: float = 0.0) -> None:
-        self._live = dict(model.named_parameters())
+        self._live = {n: p for n, p in model.named_parameters() if p.requires_grad}
         self._masters = {n: p.detach().float().clone() for n, p in self._live.items()}
         matrices = [w for n, w in self._masters.items() if _is_matrix(n, w)]
         biases = [w for n, w in self._masters.items() if _BIAS in n]

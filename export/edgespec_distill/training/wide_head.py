@@ -51,7 +51,9 @@ class _HeadLoss(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, weight: Tensor) -> tuple[None, None, None, Tensor, Tensor]:
+    def backward(ctx: Any, weight: Tensor) -> tuple[None, None, None, Tensor, Tensor | None]:
         gradient, hidden, head = ctx.saved_tensors
         weight = weight.to(gradient.dtype)
-        return None, None, None, (gradient @ head).mul_(weight), (gradient.T @ hidden).mul_(weight)
+        of_hidden = (gradient @ head).mul_(weight)
+        of_head = (gradient.T @ hidden).mul_(weight) if ctx.needs_input_grad[4] else None
+        return None, None, None, of_hidden, of_head

@@ -42,11 +42,19 @@ class Eagle(nn.Module):
         body: a transformers Llama with the draft's layers.
         target_layers: the target's layers whose outputs it reads, counted from 1.
         target_width: the width of these outputs.
+        has_target_tables: its embedding and head are the target's, and stay so.
     """
 
     model_type = "eagle"
 
-    def __init__(self, body: Any, target_layers: Sequence[int], target_width: int) -> None:
+    def __init__(
+        self,
+        body: Any,
+        target_layers: Sequence[int],
+        target_width: int,
+        *,
+        has_target_tables: bool = False,
+    ) -> None:
         super().__init__()
         config = body.config
         width, epsilon = config.hidden_size, config.rms_norm_eps
@@ -56,6 +64,10 @@ class Eagle(nn.Module):
         self.target_width = target_width
         self.reader = _FeatureFusion(len(self.target_layers), target_width, width, epsilon)
         self.join = _Join(width, epsilon)
+        self.has_target_tables = has_target_tables
+        if has_target_tables:
+            for table in (self.model.embed_tokens, self.lm_head):
+                table.requires_grad_(requires_grad=False)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -75,6 +87,7 @@ class Eagle(nn.Module):
             "layers_of": self.config.model_type,
             "target_layers": self.target_layers,
             "target_hidden_size": self.target_width,
+            **({"target_tables": True} if self.has_target_tables else {}),
         }
 
     def save_pretrained(self, folder: Path) -> None:
@@ -82,7 +95,11 @@ class Eagle(nn.Module):
         config = {**self.config.to_diff_dict(), **self.own_config()}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         save_file(
-            {name: weight.detach().cpu().contiguous() for name, weight in self.named_parameters()},
+            {
+                name: weight.detach().cpu().contiguous()
+                for name, weight in self.named_parameters()
+                if weight.requires_grad
+            },
             folder / "model.safetensors",
         )
 

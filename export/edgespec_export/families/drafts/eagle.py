@@ -28,9 +28,10 @@ from edgespec_export.families.llama_like.llama_kinds import KINDS
 from edgespec_export.families.model_config import Config
 from edgespec_export.onnx_graph.graph import Graph
 
-__all__ = ["Eagle"]
+__all__ = ["TARGET_TABLES", "Eagle"]
 
 TOKEN, STATE = "join.token", "join.state"
+TARGET_TABLES = "target_tables"  # in a config: embedding and head are rows of the target's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,7 @@ class Eagle(Llama):
             target_layers=layers,
             target_width=int(config.need("target_hidden_size")),
         )
+        config.get(TARGET_TABLES)  # what `own_head` does
         config.refuse_the_rest(harmless=HARMLESS)
         return shape
 

@@ -21,6 +21,7 @@ from edgespec_export.families.drafts.masked.other_layouts import (
     as_speculators,
     is_other_layout,
 )
+from edgespec_export.families.drafts.own_head import open_own_tables, own_head_config
 from edgespec_export.families.drafts.qwen35.head_in_checkpoint import (
     has_own_head,
     open_own_head,
@@ -47,7 +48,7 @@ def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
         EdgespecError: something is missing, corrupt or of an unknown kind, the target is a head, or
             the head is of another target.
     """
-    if _head_config(target) is not None:
+    if _head_config(target) is not None or own_head_config(target) is not None:
         raise EdgespecError(
             f"{target.label} is a draft that reads its target's hidden states, so it cannot be a "
             "target"
@@ -65,6 +66,9 @@ def open_checkpoints(target: Source, draft: Source | None) -> list[Checkpoint]:
     assistant = assistant_config(draft)
     if assistant is not None:
         return [opened, open_assistant(draft, assistant, opened)]
+    own = own_head_config(draft)
+    if own is not None:
+        return [opened, open_own_tables(draft, own, opened)]
     config = _head_config(draft)
     if config is None:
         return [opened, open_checkpoint(draft)]
