@@ -4,6 +4,8 @@
     python benchmarks/compare_chat.py build/smollm2 --json benchmarks/results/compare_chat.json
     python benchmarks/compare_chat.py build/smollm2 --prompts benchmarks/prompts/six_kinds.json
     python benchmarks/compare_chat.py build/smollm2 --documents docs/decisions/*.md
+    python benchmarks/compare_chat.py build/smollm2 --ours libedgespec --drafts model lookup \\
+        --contests '8 bits' --peers llama.cpp ik_llama.cpp --work build/compare_native
 
 The peers: llama.cpp, ik_llama.cpp, OpenVINO GenAI, onnxruntime-genai, and optimum's models under
 transformers' generation. Every peer gets the weights that the pair was exported from, in at most as
@@ -171,6 +173,7 @@ def main() -> None:
         "pair": str(options.pair),
         "format": options.format,
         "drafts": options.drafts,
+        "ours": options.ours,
     }
     path = options.work / f"{kind}.jsonl"
     if options.fresh or options.quick:

@@ -148,13 +148,26 @@ def _loaded(parser: argparse.ArgumentParser) -> dict[str, float]:
     session.begin([5, 60, 7], max_new_tokens=1)
     next(session.pieces())
     first = time.perf_counter()
-    weights = sum(file.stat().st_size for file in options.pair.rglob("*.data"))
+    memory = _estimated(options, model)
     return {
         "load_seconds": loaded - began,
         "first_token_seconds": first - began,
         "peak_mb": (_kilobytes("VmHWM") - before) * 1.024e-3,
-        "weights_of_all_formats_mb": weights / 1e6,
+        "estimated_weights_mb": memory.weights / 1e6,
+        "estimated_caches_mb": memory.caches / 1e6,
     }
+
+
+def _estimated(options: argparse.Namespace, model: Any) -> Any:
+    """The library's own numbers: bytes of the weights in use, and of full caches."""
+    chosen = native_library.LoadOptions()
+    model.library.edgespec_load_options_defaults(ctypes.byref(chosen))
+    if options.target_format:
+        chosen.target_format = options.target_format.encode()
+    memory = native_library.Memory(size=ctypes.sizeof(native_library.Memory))
+    folder = str(options.pair).encode()
+    model.check(model.library.edgespec_estimate(folder, ctypes.byref(chosen), ctypes.byref(memory)))
+    return memory
 
 
 def _kilobytes(name: str) -> int:

