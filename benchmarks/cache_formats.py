@@ -1,9 +1,11 @@
 """Cache formats: bytes, milliseconds per call, and distance from float32.
 
     python benchmarks/cache_formats.py CHECKPOINT TEXT_FILE... [--target-format int8]
+        [--length 2048] [--cache-format int8 --cache-format int8-bf16]
 
-Calls of the variants alternate, so drift of the machine affects all. The distance is from float32
-weights and cache, over the last 512 of 2 048 tokens of the text, so after at least 1 536 others.
+Calls of the variants alternate, so drift of the machine affects all. The distance is over the last
+512 tokens of the text, after all others: from float32 weights and cache, and from the first of the
+caches with the same weights.
 """
 
 from __future__ import annotations
@@ -17,31 +19,33 @@ from pathlib import Path
 
 import numpy as np
 
-from edgespec.artifact.graph_io import CACHE_FORMATS, cache_buffers
+from edgespec.artifact.graph_io import cache_buffers
 from edgespec.artifact.manifest import Exported
 from edgespec.core.model import Model
 from edgespec.device.device import Device
 from edgespec.pair.opening.runtime import open_model
 from edgespec.pair.opening.variant_quality import distance
 from edgespec.pair.tokenizer import load_tokenizer
+from edgespec_export.components.attention.cache_formats import CACHE_FORMATS
 from edgespec_export.export_pair import export_pair
 from record import begin, write_result
 
 POSITIONS = (1, 2, 5)  # a plain step may be padded to two rows (row invariance)
 PREFILLS = 3
-CACHES = (2048, 512, 64)
-CONTEXT = 1536  # tokens before those whose distance is measured
+LENGTH = 2048  # tokens of the text
+SHORTER = (512, 64)  # cached tokens before further calls
+MEASURED = 512  # tokens whose distance is measured
 REFERENCE = "fp32"
 SPARE_POSITIONS = 32
 
 
-def cache_bytes(exported: Exported, cache: str) -> int:
-    """Bytes of a cache with the greatest measured length."""
+def cache_bytes(exported: Exported, cache: str, length: int) -> int:
+    """Bytes of a cache of so many positions."""
     widths = [
         np.dtype(buffer.dtype).itemsize * buffer.width
-        for buffer in cache_buffers(exported.cache_shapes, cache)
+        for buffer in cache_buffers(exported.cache_shapes, CACHE_FORMATS[cache].stored)
     ]
-    return exported.kv_heads * CACHES[0] * sum(widths)
+    return exported.kv_heads * length * sum(widths)
 
 
 def call(model: Model, rows: int) -> float:
@@ -59,10 +63,10 @@ def timed(models: dict[str, Model], text: list[int], repeats: int) -> list[dict[
     for _ in range(PREFILLS):
         for name, model in models.items():
             began = time.perf_counter()
-            model.score([model.prefill(text[: CACHES[0]])])
+            model.score([model.prefill(text)])
             times[name].append(time.perf_counter() - began)
-    rows = [row_of(0, CACHES[0], times)]
-    for cached in CACHES:
+    rows = [row_of(0, len(text), times)]
+    for cached in (len(text), *SHORTER):
         for model in models.values():
             model.rewind(cached)
         for positions in POSITIONS:
@@ -86,8 +90,11 @@ def main() -> None:
     parser.add_argument("checkpoint")
     parser.add_argument("texts", type=Path, nargs="+")
     parser.add_argument("--target-format", default="fp32")
+    parser.add_argument("--length", type=int, default=LENGTH)
+    parser.add_argument("--cache-format", action="append", choices=CACHE_FORMATS)
     parser.add_argument("--repeats", type=int, default=30)
     options, record = begin(parser)
+    caches = options.cache_format or list(CACHE_FORMATS)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "pair")
         exported = export_pair(
@@ -95,30 +102,38 @@ def main() -> None:
             None,
             folder,
             target_formats=[options.target_format, REFERENCE],
-            cache_formats=list(CACHE_FORMATS),
+            cache_formats=list(dict.fromkeys([*caches, REFERENCE])),
             measure=False,
         ).target
         opened = partial(
             open_model,
             folder,
             exported,
-            capacity=CACHES[0] + SPARE_POSITIONS,
+            capacity=options.length + SPARE_POSITIONS,
             device=Device(options.threads),
             min_rows=2,
         )
-        variants = list(exported.variants)[: len(CACHE_FORMATS)]
-        models = {exported.variants[name].cache_format: opened(name) for name in variants}
+        models = {
+            name: opened(variant) for name, variant in zip(caches, exported.variants, strict=False)
+        }
         content = "\n".join(path.read_text(encoding="utf-8") for path in options.texts)
         text = load_tokenizer(folder).encode(content).ids
-        if len(text) < CACHES[0]:
-            parser.error(f"the texts have {len(text)} tokens; {CACHES[0]} are needed")
+        if len(text) < options.length:
+            parser.error(f"the texts have {len(text)} tokens; {options.length} are needed")
+        text = text[: options.length]
         rows = timed(models, text, options.repeats)
-        sample = [(text[:CONTEXT], text[CONTEXT : CACHES[0]])]
+        sample = [(text[:-MEASURED], text[-MEASURED:])]
         reference = opened(REFERENCE)
         found = {}
         for name, model in models.items():
             change = distance(reference, model, sample, REFERENCE)
-            found[name] = {"bytes": cache_bytes(exported, name), **dataclasses.asdict(change)}
+            from_first = distance(models[caches[0]], model, sample, caches[0])
+            found[name] = {
+                "bytes": cache_bytes(exported, name, options.length),
+                **dataclasses.asdict(change),
+                "kl_from_first": from_first.kl,
+                "top1_of_first": from_first.top1,
+            }
             print(name, found[name])
     about = {
         "checkpoint": options.checkpoint,

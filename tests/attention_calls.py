@@ -39,7 +39,7 @@ def attributes_of(shape, function=SOURCE_ATTENTION):
     heads, kv_heads, size = shape
     attributes = {"num_heads": heads, "kv_num_heads": kv_heads, "scale": size**-0.5}
     attributes |= {"head_epsilon": 1e-5, "window": WINDOW}
-    return {name: attributes[name] for name in function.attributes}
+    return {name: attributes[name] for name in function.attributes if name in attributes}
 
 
 def with_angles(rng, inputs, shape):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 __all__ = [
     "AHEAD",
     "ALIGNMENT",
+    "ATTENTION_FORMATS",
     "BLOCK",
     "CACHE_FORMATS",
     "CONFIDENCE",
@@ -141,6 +142,7 @@ SPARE_POSITIONS = 1
 
 # Cache format to the numpy type of its keys and values.
 CACHE_FORMATS = {"fp32": "float32", "fp16": "float16", "int8": "int8"}
+ATTENTION_FORMATS = ("fp32", "bf16")  # of the numbers whose products self-attention adds up
 
 
 def past_names(layer: int) -> tuple[str, str]:

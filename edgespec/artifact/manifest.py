@@ -15,7 +15,14 @@ from pathlib import Path, PurePosixPath
 
 from edgespec.artifact.chat_format import ChatFormat
 from edgespec.artifact.generation_defaults import GenerationDefaults
-from edgespec.artifact.graph_io import CACHE_FORMATS, DECODER, MAX_ROWS, LayerShape, StateShape
+from edgespec.artifact.graph_io import (
+    ATTENTION_FORMATS,
+    CACHE_FORMATS,
+    DECODER,
+    MAX_ROWS,
+    LayerShape,
+    StateShape,
+)
 from edgespec.artifact.hosts import HOSTS
 from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
@@ -98,6 +105,8 @@ class Variant:
         weights_format: number format of the weights, such as "int8": a name for people. What
             follows from it is in `run_by_kernels` and `row_cost`.
         cache_format: of the self-attention's keys and values, one of `CACHE_FORMATS`.
+        attention_format: of the numbers whose products self-attention adds up, "fp32" or "bf16":
+            with edgespec's kernels, which round queries, keys, weights and values to them.
         run_by_kernels: with edgespec's kernels, no product of the weights is the runtime's own. So
             rows of any number of texts keep their bits, on every machine with these kernels.
         row_cost: what one more position costs in a call, where it was not measured.
@@ -111,6 +120,7 @@ class Variant:
     graphs: dict[str, str]
     weights_format: str
     cache_format: str
+    attention_format: str = "fp32"
     run_by_kernels: bool = False
     row_cost: RowCost = field(default_factory=RowCost)
     row_invariance: RowInvariance | None = None
@@ -374,6 +384,8 @@ def _check_model(model: Exported) -> None:
             raise ValueError(f"the variant {name!r} of {model.source} has no {DECODER}")
         if variant.cache_format not in CACHE_FORMATS:
             raise ValueError(f"cache_format is {shortened(variant.cache_format)}")
+        if variant.attention_format not in ATTENTION_FORMATS:
+            raise ValueError(f"attention_format is {shortened(variant.attention_format)}")
         missing = variant.static.graph_names - variant.graphs.keys() if variant.static else ()
         if missing:
             raise ValueError(f"the variant {name!r} of {model.source} has no {min(missing)}")

@@ -167,9 +167,9 @@ def check_cache_formats(
     _: click.Context, __: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...] | None:
     with needs_extra("export"):
-        from edgespec_export.components.attention.kv_cache import CACHES
+        from edgespec_export.components.attention.cache_formats import CACHE_FORMATS
 
-    return _known("cache format", value, tuple(CACHES))
+    return _known("cache format", value, tuple(CACHE_FORMATS))
 
 
 def _known(what: str, given: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...] | None:

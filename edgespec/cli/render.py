@@ -12,7 +12,7 @@ import click
 
 from edgespec.artifact.chat_format import NEEDS_JINJA
 from edgespec.artifact.hosts import describe_made_for, made_for
-from edgespec.artifact.manifest import CHAT_TEMPLATE, Exported, FusedBlocks, Manifest
+from edgespec.artifact.manifest import CHAT_TEMPLATE, Exported, FusedBlocks, Manifest, Variant
 from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.chat.chat_template import jinja_is_installed
 from edgespec.cli.console import console_text
@@ -233,6 +233,7 @@ def _describe_model(
     for name, variant in exported.variants.items():
         lines.append(
             f"  {name}: {manifest.bytes(role, name) / 1e6:.1f} MB, {variant.cache_format} cache"
+            f"{_attention(variant)}"
         )
         lines += [
             f"    {graph}: {path}{_blocks(variant.blocks.get(graph))}"
@@ -247,6 +248,10 @@ def _describe_model(
         elif role == "target":
             lines.append("    row invariance not measured yet; `generate` will measure it")
     return lines
+
+
+def _attention(variant: Variant) -> str:
+    return "" if variant.attention_format == "fp32" else f", {variant.attention_format} attention"
 
 
 def _blocks(blocks: FusedBlocks | None) -> str:

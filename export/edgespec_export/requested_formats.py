@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgespec.artifact.hosts import GPU, HOSTS, NPU, WEB
 from edgespec.errors import UsageError, shortened
-from edgespec_export.components.attention.kv_cache import CACHES
+from edgespec_export.components.attention.cache_formats import CACHE_FORMATS
 from edgespec_export.default_format import candidate_formats
 from edgespec_export.hosts import gpu, npu, web
 from edgespec_export.quantization.formats import FORMATS
@@ -48,7 +48,7 @@ class RequestedFormats:
         known = npu.NPU_FORMATS if host == NPU else FORMATS
         _check_known("target format", known, target)
         _check_known("draft format", known, self.draft)
-        _check_known("cache format", CACHES, self.caches)
+        _check_known("cache format", CACHE_FORMATS, self.caches)
         if host == WEB:
             web.check_formats(target, self.draft, self.caches)
         elif host == GPU:

@@ -18,6 +18,7 @@ from edgespec_export.calibration.calibrated import Calibration, calibrated
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.speech_tokens import speech_format
 from edgespec_export.components.attention.attention import Attention
+from edgespec_export.components.attention.cache_formats import CACHE_FORMATS
 from edgespec_export.components.attention.choose_attention import attention_for
 from edgespec_export.components.attention.heads import Heads
 from edgespec_export.components.attention.kv_cache import ResidentCache
@@ -140,7 +141,8 @@ class ModelWriter:
             variants[_with_cache(weights_format, cache)] = Variant(
                 graphs,
                 weights_format,
-                cache,
+                CACHE_FORMATS[cache].stored,
+                CACHE_FORMATS[cache].attention,
                 run_by_kernels=known.run_by_kernels and self.host != GPU,
                 row_cost=known.row_cost,
                 blocks=blocks,

@@ -84,7 +84,7 @@ def test_a_cache_of_fewer_bits_is_a_variant_that_can_be_asked_for(tiny_checkpoin
 def test_an_unknown_cache_format_is_one_line(tiny_checkpoints, tmp_path):
     arguments = (tiny_checkpoints[0], "-o", tmp_path / "pair", "--cache-format", "int3")
     said = run("export", *arguments, code=2).stderr
-    assert said == "edgespec: no cache format 'int3'; there is: fp32, fp16, int8\n"
+    assert said == "edgespec: no cache format 'int3'; there is: fp32, fp16, int8, int8-bf16\n"
 
 
 def test_inspect_as_json_is_the_manifest(tiny_folder):

@@ -247,8 +247,8 @@ def test_a_manifest_that_does_not_fit_its_graph_is_one_line(own_pair, value):
 @pytest.mark.parametrize(
     ("formats", "message"),
     [
-        (["int3"], "no cache format 'int3'; there is: fp32, fp16, int8"),
-        ([], "no cache format is given; there is: fp32, fp16, int8"),
+        (["int3"], "no cache format 'int3'; there is: fp32, fp16, int8, int8-bf16"),
+        ([], "no cache format is given; there is: fp32, fp16, int8, int8-bf16"),
     ],
 )
 def test_an_unknown_cache_format_is_refused(tiny_checkpoints, tmp_path, formats, message):

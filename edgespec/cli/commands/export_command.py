@@ -20,8 +20,8 @@ FORMATS = (
     "the first is what `generate` takes. Default: "
 )
 CACHES = (
-    "fp32, fp16 or int8, for the target's keys and values; may be repeated, each adds variants. "
-    "Default: fp32."
+    "fp32, fp16 or int8, for the target's keys and values, or int8-bf16, with attention in "
+    "bfloat16; may be repeated, each adds variants. Default: fp32."
 )
 
 

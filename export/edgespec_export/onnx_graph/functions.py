@@ -73,7 +73,11 @@ class Body(Nodes):
         """
         function.operator.check_call(inputs)
         names = renamed or {}
-        given = {name: self.given(names.get(name, name), name) for name in function.attributes}
+        given = {
+            name: self.given(names.get(name, name), name)
+            for name in function.attributes
+            if self.has(names.get(name, name)) or name not in function.optional
+        }
         return self._tape.op_multi_out(
             function.name, inputs, given, num_outputs=function.outputs, domain=DOMAIN
         )
@@ -150,9 +154,14 @@ class Function:
     def attributes(self) -> tuple[str, ...]:
         return tuple(attribute.name for attribute in self.operator.attributes)
 
+    @property
+    def optional(self) -> frozenset[str]:
+        """Attributes that a call need not have."""
+        return frozenset(each.name for each in self.operator.attributes if each.kernel_only)
+
     def built(self, attributes: Mapping[str, Any]) -> ir.Function:
         """The function's body, for calls with these attributes or others of the same types."""
-        assert set(attributes) == set(self.attributes)
+        assert set(attributes) | self.optional == set(self.attributes)
         typed = {
             name: ir.convenience.convert_attribute(name, attributes[name]) for name in attributes
         }

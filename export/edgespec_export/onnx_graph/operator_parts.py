@@ -225,17 +225,27 @@ ANGLES = (_floats("cos", 1, "m", "half_size"), _floats("sin", 1, "m", "half_size
 HEAD_NORMS = (_floats("q_norm", "size"), _floats("k_norm", "size"))
 HEAD_EPSILON = _number("head_epsilon")
 WINDOW = _count("window")  # positions that a query sees, its own too
+# Whether products of queries and keys, and of weights and values, are of bfloat16 numbers.
+IN_BFLOAT16 = Attribute("bfloat16", ir.AttributeType.INT, kernel_only=True)
 
 # What queries and keys go through before they meet, and which keys a query sees, by the start of
 # an operator's name. "Normed": each head of queries and keys, before its rotation.
 ENCODINGS = {
     part.name: part
     for part in (
-        Part("Rotary", ANGLES),
-        Part("Biased", (_floats("bias", 1, "heads", "m", "keys"),)),
-        Part("Windowed", ANGLES, attributes=(WINDOW,)),
-        Part("NormedRotary", (*ANGLES, *HEAD_NORMS), attributes=(HEAD_EPSILON,)),
-        Part("NormedWindowed", (*ANGLES, *HEAD_NORMS), attributes=(HEAD_EPSILON, WINDOW)),
+        Part("Rotary", ANGLES, attributes=(IN_BFLOAT16,)),
+        Part(
+            "Biased",
+            (_floats("bias", 1, "heads", "m", "keys"),),
+            attributes=(IN_BFLOAT16,),
+        ),
+        Part("Windowed", ANGLES, attributes=(WINDOW, IN_BFLOAT16)),
+        Part("NormedRotary", (*ANGLES, *HEAD_NORMS), attributes=(HEAD_EPSILON, IN_BFLOAT16)),
+        Part(
+            "NormedWindowed",
+            (*ANGLES, *HEAD_NORMS),
+            attributes=(HEAD_EPSILON, WINDOW, IN_BFLOAT16),
+        ),
     )
 }
 ENCODER_BIAS = Part("EncoderBias", (_floats("bias", 1, "heads", "m", "m"),))
@@ -275,7 +285,7 @@ CACHES = {
 }
 # The same, only read: another layer has written this call's positions too.
 KEPT_CACHES = {name: Part(f"Kept{cache.name}", cache.inputs) for name, cache in CACHES.items()}
-KEPT_WINDOW = Part("KeptWindow", attributes=(WINDOW,))
+KEPT_WINDOW = Part("KeptWindow", attributes=(WINDOW, IN_BFLOAT16))
 
 # --- Recurrent layers -----------------------------------------------------------------------------
 

@@ -27,14 +27,15 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute of an operator; every call has to give it.
+    """An attribute of an operator; every call has to give it, but for `kernel_only` ones.
 
-    It is `body_only` if kernels read the same from shapes.
+    It is `body_only` if kernels read the same from shapes, `kernel_only` if bodies do without it.
     """
 
     name: str
     type: ir.AttributeType
     body_only: bool = False
+    kernel_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ set(kernels_src ${CMAKE_CURRENT_LIST_DIR}/../src)
 set(kernel_sources
   ${kernels_src}/kernels/argmax_pruned.cpp
   ${kernels_src}/kernels/attention/attention.cpp
+  ${kernels_src}/kernels/attention/chains.cpp
   ${kernels_src}/kernels/attention/product.cpp
   ${kernels_src}/kernels/gated_delta.cpp
   ${kernels_src}/kernels/groups.cpp

@@ -375,11 +375,12 @@ struct Narrow {
 };
 
 template <typename Number>
-void narrow_attention(const char* name) {
+void narrow_attention(const char* name, Arithmetic arithmetic) {
   Digest digest(name);
   for (const int64_t past : {0, 30, 250, 600}) {
     for (const int64_t rows : {1, 5, 17}) {
-      const AttentionShape shape{rows, 9, 3, 64, past + 1, 1, past + rows, 0.125f};
+      AttentionShape shape{rows, 9, 3, 64, past + 1, 1, past + rows, 0.125f};
+      shape.arithmetic = arithmetic;
       const auto queries = floats(rows * shape.heads * shape.size, 2);
       const Narrow<Number> keys(floats(shape.kv_heads * shape.stride * shape.size, 2), shape.size);
       const Narrow<Number> values(floats(shape.kv_heads * shape.stride * shape.size), shape.size);
@@ -389,6 +390,11 @@ void narrow_attention(const char* name) {
       digest.add(out);
     }
   }
+}
+
+AttentionShape rounded(AttentionShape shape) {
+  shape.arithmetic = Arithmetic::kBFloat16;
+  return shape;
 }
 
 void attention() {
@@ -419,6 +425,24 @@ void windowed_attention() {
       attend_to(digest, {17, 2, 2, 64, past + 1, 1, past + 17, 0.2f, nullptr, 0, window}, false, 2);
     }
   }
+}
+
+// In bfloat16: sizes of heads that fill no tile, bias, windows, candidates, numbers that leave the
+// normal ones; and a key and a value that are no numbers.
+void rounded_attention() {
+  Digest digest("attention in bfloat16");
+  for (const int64_t past : {0, 30, 250, 600}) {
+    const RowLayout after[] = {{0, past + 1, past + 6}, {0, past + 3, past + 7}};
+    for (const float size : {0x1p-70f, 0x1p-30f, 1.0f, 30.0f, 0x1p100f}) {
+      for (const int64_t window : {0, 40, 300}) {
+        attend_to(digest, rounded({8, 4, 1, 24, past + 1, 1, past + 8, 0.2f, after, 2, window}),
+                  false, size);
+        attend_to(digest, rounded({17, 6, 2, 72, past + 1, 1, past + 17, 0.2f}), true, size);
+        attend_to(digest, rounded({1, 2, 2, 128, past + 1, 1, past + 1, 0.1f}), false, size);
+      }
+    }
+  }
+  attend_to(digest, rounded({50, 6, 2, 64, 256, 1, 305, 0.125f}), false, 1);
 }
 
 void norms_or_nan() {
@@ -543,11 +567,15 @@ int main() {
   attention();
   sampling();
   int4_products();
-  narrow_attention<edgespec::Float16>("attention, float16 cache");
-  narrow_attention<int8_t>("attention, int8 cache");
+  using enum edgespec::Arithmetic;
+  narrow_attention<edgespec::Float16>("attention, float16 cache", kFloat32);
+  narrow_attention<int8_t>("attention, int8 cache", kFloat32);
   int8_group_products();
   windowed_attention();
   norms_or_nan();
   convolutions();
   gated_deltas();
+  narrow_attention<edgespec::Float16>("attention in bfloat16, float16 cache", kBFloat16);
+  narrow_attention<int8_t>("attention in bfloat16, int8 cache", kBFloat16);
+  rounded_attention();
 }

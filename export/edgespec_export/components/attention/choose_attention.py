@@ -5,7 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from edgespec.artifact import graph_io
+from edgespec.errors import UsageError
 from edgespec_export.components.attention.attention import Attention, PositionEncoding
+from edgespec_export.components.attention.cache_formats import CACHE_FORMATS
 from edgespec_export.components.attention.fused_attention import Fused
 from edgespec_export.components.attention.heads import Heads, Projections
 from edgespec_export.components.attention.kv_cache import CACHES
@@ -25,13 +27,25 @@ def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
 
     ONNX Runtime's take no cache with a scale for each position
     (docs/decisions/0007-cache-formats.md).
+
+    Raises:
+        UsageError: the cache is one of `CACHE_FORMATS` with attention in bfloat16, and no operator
+            with a kernel takes these heads.
     """
+    chosen = CACHE_FORMATS[cache]
+    with_kernels = heads.size % HEAD_MULTIPLE == 0 and heads.cap is None and not heads.is_unusual
+    others = Fused() if _fused_is_row_invariant(heads) else Standard()
+    if chosen.attention == "bf16":
+        if not with_kernels:
+            raise UsageError(
+                f"the cache format {cache} is for attention with kernels, which this model's heads "
+                f"of {heads.size} numbers do not have; give {chosen.stored}"
+            )
+        return CompressedCache(Fused(chosen.stored, in_bfloat16=True), others)
     if heads.cap is not None or heads.is_unusual:  # no other operators have it
         return Standard(CACHES[cache]())
-    others = Fused() if _fused_is_row_invariant(heads) else Standard()
     if cache == "fp32":
         return others
-    with_kernels = heads.size % HEAD_MULTIPLE == 0
     return CompressedCache(Fused(cache) if with_kernels else Standard(CACHES[cache]()), others)
 
 
@@ -46,7 +60,7 @@ def _fused_is_row_invariant(heads: Heads) -> bool:
 
 
 class CompressedCache(Attention):
-    """Self-attention of the decoder from a compressed cache, everything else from another."""
+    """Self-attention of the decoder with one cache, everything else by another attention."""
 
     def __init__(self, cached: Attention, others: Attention) -> None:
         self.supports_layouts = cached.supports_layouts

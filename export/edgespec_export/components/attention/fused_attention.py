@@ -27,9 +27,10 @@ class Fused(Attention):
 
     supports_layouts = supports_sources = True
 
-    def __init__(self, cache: str = "fp32") -> None:
+    def __init__(self, cache: str = "fp32", *, in_bfloat16: bool = False) -> None:
         self._format = self.operators_of = cache
         self.cache = CACHES[cache]()
+        self._arithmetic = {"bfloat16": 1} if in_bfloat16 else {}
 
     def cached(
         self,
@@ -47,7 +48,8 @@ class Fused(Attention):
         kind, encoded, attributes = _encoded(g, rows, encoding)
         inputs = [rows.q, rows.k, rows.v, *past, last, total, positions.layouts, *encoded]
         function = SELF_ATTENTION[kind][self._format]
-        out, *present = g.call(function, *inputs, **_attributes(heads), **attributes)
+        attributes |= {**_attributes(heads), **self._arithmetic}
+        out, *present = g.call(function, *inputs, **attributes)
         for buffer, value in zip(buffers, present, strict=True):
             g.output(buffer.present, value, buffer.dtype, cache_shape(heads, buffer.width))
         return out
@@ -61,7 +63,8 @@ class Fused(Attention):
         window = heads.window or WHOLE_TEXT
         inputs = [q, *buffers, last, total, positions.layouts]
         function = KEPT_ATTENTION[self._format]
-        (out,) = g.call(function, *inputs, **_attributes(heads), window=window)
+        attributes = {**_attributes(heads), **self._arithmetic}
+        (out,) = g.call(function, *inputs, **attributes, window=window)
         return out
 
     def borrowed(self, g: Graph, heads: Heads, layer: int) -> None:

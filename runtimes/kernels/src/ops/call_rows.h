@@ -52,8 +52,8 @@ class CallRows {
   int64_t at(int64_t head, int64_t position) const { return head * capacity_ + position; }
 
   AttentionShape shape(const Heads& heads, int64_t size) const {
-    return {count_,    heads.count, heads.kv_count, size,       past_ + 1,   1,
-            capacity_, heads.scale, layouts_,       described_, heads.window};
+    return {count_,    heads.count, heads.kv_count, size,       past_ + 1,    1,
+            capacity_, heads.scale, layouts_,       described_, heads.window, heads.arithmetic};
   }
 
  private:

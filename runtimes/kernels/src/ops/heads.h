@@ -1,16 +1,18 @@
 // The heads of attention operators, and rows of them.
 #pragma once
 
+#include "kernels/attention/attention.h"
 #include "ort/op.h"
 
 namespace edgespec {
 
-// The attributes of attention operators; only some have the last two.
+// The attributes of attention operators; only some have the last three.
 struct Heads {
   int64_t count, kv_count;
   float scale;
   float norm_epsilon = 0;
   int64_t window = 0;  // positions that a query sees, its own included; 0 if it sees all before it
+  Arithmetic arithmetic = Arithmetic::kFloat32;
 
   template <typename Schema>
   static Heads of(const Setup& setup) {
@@ -22,6 +24,10 @@ struct Heads {
     if constexpr (requires { Schema::attr::window; }) {
       heads.window = setup.attribute(Schema::attr::window);
       if (heads.window < 1) fail("window is ", heads.window, "; a query sees at least itself");
+    }
+    if constexpr (requires { Schema::attr::bfloat16; }) {
+      const bool is_bfloat16 = setup.attribute_or(Schema::attr::bfloat16, 0) != 0;
+      if (is_bfloat16) heads.arithmetic = Arithmetic::kBFloat16;
     }
     if (heads.kv_count < 1 || heads.count < 1 || heads.count % heads.kv_count) {
       fail("num_heads is ", heads.count, ", no multiple of kv_num_heads=", heads.kv_count);

@@ -71,6 +71,15 @@ class Setup {
     return value;
   }
 
+  // The same, or `otherwise` where the node has none.
+  int64_t attribute_or(const Attribute<int64_t>& attribute, int64_t otherwise) const {
+    int64_t value = 0;
+    OrtStatus* status = api_->KernelInfoGetAttribute_int64(info_, attribute.name, &value);
+    if (status == nullptr) return value;
+    api_->ReleaseStatus(status);
+    return otherwise;
+  }
+
   template <typename T>
   Tensor<const T> constant(const Constant<T>& spec, Shapes& shapes) const {
     int is_constant = 0;

@@ -1,11 +1,12 @@
 #include "kernels/attention/attention.h"
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/attention/block.h"
 #include "kernels/attention/call.h"
 #include "kernels/attention/partials.h"
+#include "kernels/attention/rounded_block.h"
+#include "kernels/attention/scratch_lines.h"
 #include "kernels/attention/sizes.h"
 #include "kernels/lanes/lanes.h"
 
@@ -14,79 +15,43 @@ namespace {
 
 constexpr int64_t kMinTasks = 12;  // tasks that keep the threads of a small machine busy
 
-// Memory that a thread keeps from call to call, aligned to cache lines.
-class Scratch {
- public:
-  float* floats(int64_t count) {
-    const auto lines = static_cast<size_t>((count + kLanes - 1) / kLanes);
-    if (lines_.size() < lines) lines_.resize(lines);
-    return reinterpret_cast<float*>(lines_.data());
-  }
-
- private:
-  struct alignas(64) Line {
-    float numbers[kLanes];
-  };
-  std::vector<Line> lines_ = std::vector<Line>(1);
-};
-
-// A thread's working memory for one block: its queries, a tile of keys or values, scores.
-struct Workspace {
-  float* queries;
-  float* transposed;
-  float* wide;
-  float* scores;
-
-  template <typename Number>
-  Workspace(const AttentionCall<Number>& call, const Block<Number>& block) {
-    thread_local Scratch scratch;
-    queries = scratch.floats(block.count() * (call.width + kChunk) +
-                             call.width * (kKeyTile + kValueTile));
-    transposed = queries + block.count() * call.width;
-    wide = transposed + call.width * kKeyTile;
-    scores = wide + call.width * kValueTile;
-    block.load_queries(queries);
-  }
-};
-
 // With many blocks, each is one task over all of its keys. The last blocks see most keys and come
 // first.
-template <typename Number>
+template <typename Block, typename Number>
 void attend_block(const AttentionCall<Number>& call, int64_t task) {
   const int64_t kv_heads = call.shape.kv_heads;
-  const Block<Number> block(call, task % kv_heads, call.blocks() - 1 - task / kv_heads);
-  const Workspace work(call, block);
-  thread_local Scratch scratch;
+  const Block block(call, task % kv_heads, call.blocks() - 1 - task / kv_heads);
+  const typename Block::Work work(call, block);
+  thread_local ScratchLines scratch;
   const int64_t chunks = block.chunks();
   const Partials parts(scratch.floats(Partials::floats(block.count(), chunks, call.width)),
                        block.count(), chunks, call.width);
   for (int64_t chunk = block.first_chunk(); chunk < chunks; ++chunk) {
-    block.attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores, parts);
+    block.attend_chunk(chunk, work, parts);
   }
   block.finish(parts);
 }
 
 // With few blocks, each chunk of keys is a task.
-template <typename Number>
+template <typename Block, typename Number>
 void attend_chunks(const AttentionCall<Number>& call, int64_t cycles, const Threads& threads) {
-  thread_local Scratch scratch;
+  thread_local ScratchLines scratch;
   const int64_t chunks = call.chunks(), blocks = call.blocks() * call.shape.kv_heads;
   const int64_t queries = call.rows_per_block * call.group;
   const int64_t floats = Partials::floats(queries, chunks, call.width);
   float* memory = scratch.floats(blocks * floats);
   const auto block_at = [&](int64_t i) {
-    return Block<Number>(call, i % call.shape.kv_heads, i / call.shape.kv_heads);
+    return Block(call, i % call.shape.kv_heads, i / call.shape.kv_heads);
   };
   const auto partials_at = [&](int64_t i) {
     return Partials(memory + i * floats, queries, chunks, call.width);
   };
   threads.each(blocks * chunks, cycles, [&](int64_t task) {
     const int64_t i = task / chunks, chunk = task % chunks;
-    const Block<Number> block = block_at(i);
+    const Block block = block_at(i);
     if (chunk < block.first_chunk() || chunk >= block.chunks()) return;
-    const Workspace work(call, block);
-    block.attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores,
-                       partials_at(i));
+    const typename Block::Work work(call, block);
+    block.attend_chunk(chunk, work, partials_at(i));
   });
   // About one cycle for each register.
   threads.each(blocks, blocks * floats / kLanes,
@@ -103,6 +68,16 @@ int64_t cycles(const AttentionCall<Number>& call) {
   return call.shape.kv_heads * call.shape.size * sum / 8;
 }
 
+template <typename Block, typename Number>
+void attend_by(const AttentionCall<Number>& call, const Threads& threads) {
+  const int64_t blocks = call.blocks() * call.shape.kv_heads;
+  if (call.chunks() > 1 && blocks < kMinTasks) {
+    attend_chunks<Block>(call, cycles(call), threads);
+  } else {
+    threads.each(blocks, cycles(call), [&](int64_t task) { attend_block<Block>(call, task); });
+  }
+}
+
 }  // namespace
 
 template <typename Number>
@@ -111,11 +86,10 @@ void attend(const AttentionShape& shape, const float* queries, int64_t query_str
             float* out, const Threads& threads) {
   if (shape.rows == 0) return;
   const AttentionCall<Number> call(shape, queries, query_stride, keys, values, bias, out);
-  const int64_t blocks = call.blocks() * shape.kv_heads;
-  if (call.chunks() > 1 && blocks < kMinTasks) {
-    attend_chunks(call, cycles(call), threads);
+  if (shape.arithmetic == Arithmetic::kBFloat16) {
+    attend_by<RoundedBlock<Number>>(call, threads);
   } else {
-    threads.each(blocks, cycles(call), [&](int64_t task) { attend_block(call, task); });
+    attend_by<Block<Number>>(call, threads);
   }
 }
 

@@ -28,6 +28,12 @@ struct RowLayout {
   bool is_in_place() const { return index == start + position; }
 };
 
+// How queries meet keys, and weights values. Each has its own bits, on every processor the same.
+enum class Arithmetic {
+  kFloat32,
+  kBFloat16,  // of numbers rounded to bfloat16, added up in float32 (rounded_block.h)
+};
+
 struct AttentionShape {
   int64_t rows;      // query positions of this call
   int64_t heads;     // query heads, a multiple of kv_heads
@@ -40,6 +46,7 @@ struct AttentionShape {
   const RowLayout* layouts = nullptr;  // [described], of the last rows
   int64_t described = 0;
   int64_t window = 0;  // how many of its keys a row sees, the last ones; 0: all
+  Arithmetic arithmetic = Arithmetic::kFloat32;
 };
 
 // out [rows, heads * size] = softmax(scale · queries · keysᵀ + bias) · values for each head.

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/attention/call.h"
+#include "kernels/attention/block_keys.h"
 #include "kernels/attention/partials.h"
 #include "kernels/attention/product.h"
+#include "kernels/attention/scratch_lines.h"
 #include "kernels/attention/sizes.h"
 #include "kernels/attention/tiles.h"
 #include "kernels/cache_rows.h"
@@ -14,39 +15,50 @@
 
 namespace edgespec {
 
-// The queries of some rows that share a key/value head: by row, then by head. A query sees at least
-// as many keys as those before it.
+// The queries of a block, and their products in float32.
 template <typename Number>
-class Block {
+class Block : public BlockKeys<Number> {
+  using Keys = BlockKeys<Number>;
+  using Keys::call_, Keys::size_, Keys::keys_, Keys::values_;
+  using Keys::hidden, Keys::in_place, Keys::visible, Keys::has_own, Keys::own_key, Keys::seen;
+
  public:
-  Block(const AttentionCall<Number>& call, int64_t kv_head, int64_t block)
-      : call_(call),
-        kv_head_(kv_head),
-        span_(call.spans[static_cast<size_t>(block)]),
-        start_(call.layout(call.row(span_.first)).start),
-        size_(call.shape.size),
-        keys_(call.keys.from(kv_head * call.shape.stride + start_, size_)),
-        values_(call.values.from(kv_head * call.shape.stride + start_, size_)) {}
+  using BlockKeys<Number>::BlockKeys, Keys::count;
 
-  int64_t count() const { return span_.count * call_.group; }
-  int64_t chunks(int64_t query) const { return (seen(query) + kChunk - 1) / kChunk; }
-  int64_t chunks() const { return chunks(count() - 1); }
-  int64_t first_chunk(int64_t query) const { return hidden(query) / kChunk; }
-  int64_t first_chunk() const { return first_chunk(0); }
+  // A thread's working memory for one block: its queries, a tile of keys or values, scores.
+  struct Work {
+    Work(const AttentionCall<Number>& call, const Block& block) {
+      thread_local ScratchLines scratch;
+      queries = scratch.floats(block.count() * (call.width + kChunk) +
+                               call.width * (kKeyTile + kValueTile));
+      transposed = queries + block.count() * call.width;
+      wide = transposed + call.width * kKeyTile;
+      scores = wide + call.width * kValueTile;
+      block.load_queries(queries);
+    }
 
+    float* queries;
+    float* transposed;  // [size, kKeyTile]
+    float* wide;        // [kValueTile, size]
+    float* scores;      // [count, kChunk]
+  };
+
+  void attend_chunk(int64_t chunk, const Work& work, const Partials& parts) const {
+    attend_chunk(chunk, work.queries, work.transposed, work.wide, work.scores, parts);
+  }
+
+ private:
   // Copies the queries, scaled.
   void load_queries(float* queries) const {
     const F32x16 scale = splat(call_.shape.scale);
     for (int64_t q = 0; q < count(); ++q) {
-      const float* from = call_.queries + row(q) * call_.query_stride + head(q) * size_;
+      const float* from = this->query(q);
       for_each_16(size_, [&](int64_t i, int64_t left) {
         store(queries + q * call_.width + i, load(from + i, left) * scale);
       });
     }
   }
 
-  // `scores` [count, kChunk], `transposed` [size, kKeyTile] and `wide` [kValueTile, size] are
-  // working memory.
   void attend_chunk(int64_t chunk, const float* queries, float* transposed, float* wide,
                     float* scores, const Partials& parts) const {
     const int64_t first = chunk * kChunk;
@@ -71,45 +83,6 @@ class Block {
     }
     if (call_.shape.described) add_own_values(chunk, wide, scores, parts);
   }
-
-  void finish(const Partials& parts) const {
-    for (int64_t q = 0; q < count(); ++q) {
-      float* out = call_.out + (row(q) * call_.shape.heads + head(q)) * size_;
-      combine(parts, q, first_chunk(q), chunks(q) - first_chunk(q), size_, out);
-    }
-  }
-
- private:
-  int64_t row(int64_t query) const { return call_.row(span_.first + query / call_.group); }
-  int64_t head(int64_t query) const { return kv_head_ * call_.group + query % call_.group; }
-  RowLayout layout(int64_t query) const { return call_.layout(row(query)); }
-  int64_t seen(int64_t query) const { return layout(query).position + 1; }
-  int64_t hidden(int64_t query) const { return call_.hidden_of(seen(query)); }
-
-  // How many of the `count` keys from `first` on are before a query's window.
-  int64_t hidden(int64_t query, int64_t first, int64_t count) const {
-    return std::clamp<int64_t>(hidden(query) - first, 0, count);
-  }
-
-  // How many of them are up to a query, those before its window included.
-  int64_t visible(int64_t query, int64_t first, int64_t count) const {
-    return std::clamp<int64_t>(seen(query) - first, 0, count);
-  }
-
-  // The same without an own key that lies elsewhere.
-  int64_t in_place(int64_t query, int64_t first, int64_t count) const {
-    return std::clamp<int64_t>(seen(query) - !layout(query).is_in_place() - first, 0, count);
-  }
-
-  // Whether a query has an own key elsewhere that counts as one of the `count` keys from `first`
-  // on.
-  bool has_own(int64_t query, int64_t first, int64_t count) const {
-    const int64_t own = seen(query) - 1 - first;
-    return own >= 0 && own < count && !layout(query).is_in_place();
-  }
-
-  // Where that key is, from the start of the text.
-  int64_t own_key(int64_t query) const { return layout(query).index - start_; }
 
   // Calls body(first, count, part, parts) for the queries, in parts of equal size, at most kMaxRows
   // each.
@@ -176,8 +149,7 @@ class Block {
   }
 
   void add_bias(int64_t query, int64_t first_key, int64_t keys, float* scores) const {
-    const float* bias =
-        call_.bias + first_key + (head(query) * call_.shape.rows + row(query)) * call_.biases();
+    const float* bias = this->bias(query) + first_key;
     for_each_16(keys, [&](int64_t k, int64_t left) {
       store(scores + k, load(scores + k) + load(bias + k, left));
     });
@@ -231,14 +203,6 @@ class Block {
     multiply(rows, {weights + query * kChunk + begin, kChunk, from, size_, end - begin, to,
                     parts.chunks * parts.width, size_, tile == 0 && begin == 0});
   }
-
-  const AttentionCall<Number>& call_;
-  int64_t kv_head_;
-  Span span_;
-  int64_t start_;
-  int64_t size_;
-  CacheRows<Number> keys_;
-  CacheRows<Number> values_;
 };
 
 }  // namespace edgespec

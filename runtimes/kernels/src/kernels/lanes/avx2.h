@@ -70,6 +70,27 @@ EDGESPEC_INLINE F32x16 load_bfloat16(const uint16_t* x) {
   return {eight(x), eight(x + 8)};
 }
 
+// Numbers 0, 2 … 30 of 32 in bfloat16, and 1, 3 … 31.
+EDGESPEC_INLINE F32x16 load_even_bfloat16(const uint16_t* x) {
+  const auto* pairs = reinterpret_cast<const __m256i*>(x);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(pairs), 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(pairs + 1), 16))};
+}
+EDGESPEC_INLINE F32x16 load_odd_bfloat16(const uint16_t* x) {
+  const auto* pairs = reinterpret_cast<const __m256i*>(x);
+  const __m256i upper = _mm256_set1_epi32(int(0xFFFF0000));
+  return {_mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(pairs), upper)),
+          _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(pairs + 1), upper))};
+}
+// The upper halves of 16 numbers.
+EDGESPEC_INLINE void store_upper_halves(uint16_t* y, F32x16 x) {
+  const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(x.low), 16);
+  const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(x.high), 16);
+  const __m256i halves = _mm256_packus_epi32(low, high);  // of each half: four of low, four of high
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y),
+                      _mm256_permute4x64_epi64(halves, _MM_SHUFFLE(3, 1, 2, 0)));
+}
+
 EDGESPEC_INLINE F32x16 operator+(F32x16 a, F32x16 b) {
   return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
 }
@@ -119,6 +140,14 @@ EDGESPEC_INLINE I32x16 operator+(I32x16 a, I32x16 b) {
 template <int bits>
 EDGESPEC_INLINE I32x16 shift_left(I32x16 x) {
   return {_mm256_slli_epi32(x.low, bits), _mm256_slli_epi32(x.high, bits)};
+}
+template <int bits>
+EDGESPEC_INLINE I32x16 shift_right(I32x16 x) {  // zeros come in
+  return {_mm256_srli_epi32(x.low, bits), _mm256_srli_epi32(x.high, bits)};
+}
+template <int bits>
+EDGESPEC_INLINE I32x16 shift_right_signed(I32x16 x) {  // copies of the sign come in
+  return {_mm256_srai_epi32(x.low, bits), _mm256_srai_epi32(x.high, bits)};
 }
 EDGESPEC_INLINE I32x16 to_ints(F32x16 x) {
   return {_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high)};

@@ -49,6 +49,20 @@ EDGESPEC_INLINE F32x16 load_bfloat16(const uint16_t* x) {
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(halves)), 16))};
 }
 
+// Numbers 0, 2 … 30 of 32 in bfloat16, and 1, 3 … 31.
+EDGESPEC_INLINE F32x16 load_even_bfloat16(const uint16_t* x) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(x), 16))};
+}
+EDGESPEC_INLINE F32x16 load_odd_bfloat16(const uint16_t* x) {
+  const __m512i upper = _mm512_set1_epi32(int(0xFFFF0000));
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(x), upper))};
+}
+// The upper halves of 16 numbers.
+EDGESPEC_INLINE void store_upper_halves(uint16_t* y, F32x16 x) {
+  const __m512i halves = _mm512_srli_epi32(_mm512_castps_si512(x.v), 16);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_cvtepi32_epi16(halves));
+}
+
 EDGESPEC_INLINE F32x16 operator+(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
 EDGESPEC_INLINE F32x16 operator-(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
 EDGESPEC_INLINE F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
@@ -78,6 +92,14 @@ EDGESPEC_INLINE I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(
 template <int bits>
 EDGESPEC_INLINE I32x16 shift_left(I32x16 x) {
   return {_mm512_slli_epi32(x.v, bits)};
+}
+template <int bits>
+EDGESPEC_INLINE I32x16 shift_right(I32x16 x) {  // zeros come in
+  return {_mm512_srli_epi32(x.v, bits)};
+}
+template <int bits>
+EDGESPEC_INLINE I32x16 shift_right_signed(I32x16 x) {  // copies of the sign come in
+  return {_mm512_srai_epi32(x.v, bits)};
 }
 EDGESPEC_INLINE I32x16 to_ints(F32x16 x) { return {_mm512_cvtps_epi32(x.v)}; }
 EDGESPEC_INLINE F32x16 to_floats(I32x16 x) { return {_mm512_cvtepi32_ps(x.v)}; }

@@ -42,6 +42,20 @@ EDGESPEC_INLINE I32x16 rounded_to_8_bits(F32x16 x) {
   return to_ints(max(min(x, splat(127.0f)), splat(-128.0f)));
 }
 
+// Stored in bfloat16, rounded half to even. NaN becomes one that is the same everywhere.
+EDGESPEC_INLINE void store_bfloat16(uint16_t* y, F32x16 x) {
+  const I32x16 bits = as_ints(x), is_odd = shift_right<31>(shift_left<15>(bits));
+  const F32x16 rounded = as_floats(bits + splat_int(0x7FFF) + is_odd);
+  store_upper_halves(y, select(is_nan(x), as_floats(splat_int(0x7FC00000)), rounded));
+}
+
+// The same, as float32.
+EDGESPEC_INLINE F32x16 nearest_bfloat16(F32x16 x) {
+  const I32x16 bits = as_ints(x), is_odd = shift_right<31>(shift_left<15>(bits));
+  const I32x16 upper = shift_right<16>(bits + splat_int(0x7FFF) + is_odd);
+  return select(is_nan(x), x, as_floats(shift_left<16>(upper)));
+}
+
 // e^x with a relative error of about 1e-7; 0 below e^-87, which is near the smallest normal number.
 EDGESPEC_INLINE F32x16 exp(F32x16 x) {
   const F32x16 largest = splat(88.0f), smallest = splat(-87.0f);
@@ -56,6 +70,17 @@ EDGESPEC_INLINE F32x16 exp(F32x16 x) {
     y = fma(y, rest, splat(coefficient));
   }
   return select(x < smallest, zeros(), times_power_of_2(y, power));
+}
+
+// 2^x for x of at most 0, with a relative error of about 3e-6; 0 below -55.
+EDGESPEC_INLINE F32x16 exp2_of_negative(F32x16 x) {
+  const F32x16 power = round(x), rest = x - power;
+  F32x16 y = splat(9.582852944731712e-3f);
+  for (const float coefficient :
+       {5.5906426161527634e-2f, 0.24024099111557007f, 0.6931241750717163f, 1.0f}) {
+    y = fma(y, rest, splat(coefficient));
+  }
+  return select(x < splat(-55.0f), zeros(), times_power_of_2(y, power));
 }
 
 }  // namespace edgespec

@@ -92,6 +92,31 @@ EDGESPEC_INLINE F32x16 load_bfloat16(const uint16_t* x) {
   return {four(x), four(x + 4), four(x + 8), four(x + 12)};
 }
 
+// Numbers 0, 2 … 30 of 32 in bfloat16, and 1, 3 … 31.
+EDGESPEC_INLINE F32x16 load_even_bfloat16(const uint16_t* x) {
+  const auto four = [](const uint16_t* from) {
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_u16(vld1q_u16(from)), 16));
+  };
+  return {four(x), four(x + 8), four(x + 16), four(x + 24)};
+}
+EDGESPEC_INLINE F32x16 load_odd_bfloat16(const uint16_t* x) {
+  const auto four = [](const uint16_t* from) {
+    const uint32x4_t upper = vdupq_n_u32(0xFFFF0000U);
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_u16(vld1q_u16(from)), upper));
+  };
+  return {four(x), four(x + 8), four(x + 16), four(x + 24)};
+}
+// The upper halves of 16 numbers.
+EDGESPEC_INLINE void store_upper_halves(uint16_t* y, F32x16 x) {
+  const auto four = [](uint16_t* to, float32x4_t numbers) {
+    vst1_u16(to, vshrn_n_u32(vreinterpretq_u32_f32(numbers), 16));
+  };
+  four(y, x.a);
+  four(y + 4, x.b);
+  four(y + 8, x.c);
+  four(y + 12, x.d);
+}
+
 EDGESPEC_INLINE F32x16 operator+(F32x16 x, F32x16 y) {
   return by_register<F32x16>([](auto p, auto q) { return vaddq_f32(p, q); }, x, y);
 }
@@ -141,6 +166,15 @@ EDGESPEC_INLINE I32x16 operator+(I32x16 x, I32x16 y) {
 template <int bits>
 EDGESPEC_INLINE I32x16 shift_left(I32x16 x) {
   return by_register<I32x16>([](auto p) { return vshlq_n_s32(p, bits); }, x);
+}
+template <int bits>
+EDGESPEC_INLINE I32x16 shift_right(I32x16 x) {  // zeros come in
+  return by_register<I32x16>(
+      [](auto p) { return vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(p), bits)); }, x);
+}
+template <int bits>
+EDGESPEC_INLINE I32x16 shift_right_signed(I32x16 x) {  // copies of the sign come in
+  return by_register<I32x16>([](auto p) { return vshrq_n_s32(p, bits); }, x);
 }
 EDGESPEC_INLINE I32x16 to_ints(F32x16 x) {
   return by_register<I32x16>([](auto p) { return vcvtnq_s32_f32(p); }, x);
