@@ -17,6 +17,7 @@ from ctypes import (
     c_void_p,
     string_at,
 )
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ import onnxruntime
 __all__ = [
     "HOOKS",
     "LIBRARY",
+    "BatchText",
+    "NativeBatch",
     "NativeError",
     "NativeModel",
     "NativeSession",
@@ -132,8 +135,15 @@ def opened(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.edgespec_message.restype = c_char_p
     library.edgespec_version.restype = c_char_p
-    for close in (library.edgespec_close, library.edgespec_close_session, library.edgespec_cancel):
+    for close in (
+        library.edgespec_close,
+        library.edgespec_close_session,
+        library.edgespec_close_batch,
+        library.edgespec_cancel,
+    ):
         close.argtypes, close.restype = [ctypes.c_void_p], None
+    library.edgespec_batch_cancel.argtypes = [ctypes.c_void_p, c_int64]
+    library.edgespec_batch_cancel.restype = None
     return library
 
 
@@ -170,6 +180,15 @@ def options_of(library: ctypes.CDLL, given: Mapping[str, Any]) -> Options:
         else:
             setattr(options, name, value)
     return options
+
+
+def prompt_of(prompt: Sequence[int] | str | Sequence[Mapping[str, str]]) -> tuple[str, list[Any]]:
+    """The end of the function's name for a prompt of this kind, and its arguments."""
+    if isinstance(prompt, str):
+        return "_text", [prompt.encode()]
+    if prompt and isinstance(prompt[0], Mapping):
+        return "_chat", [turns_of(prompt), c_size_t(len(prompt))]
+    return "", [int64s(prompt), c_size_t(len(prompt))]
 
 
 def runtime_library() -> Path:
@@ -215,6 +234,9 @@ class NativeModel:
     def session(self) -> NativeSession:
         return NativeSession(self, "open_session", self.handle)
 
+    def batch(self, texts: int) -> NativeBatch:
+        return NativeBatch(self, texts)
+
     def load_session(self, file: Path) -> NativeSession:
         return NativeSession(self, "load_session", self.handle, str(file).encode())
 
@@ -243,18 +265,10 @@ class NativeSession:
     ) -> None:
         """Of token ids, a text or messages."""
         library, seed = self._model.library, c_uint64()
-        rest = byref(options_of(library, given)), byref(seed)
-        if isinstance(prompt, str):
-            status = library.edgespec_begin_text(self.handle, prompt.encode(), *rest)
-        else:
-            name, given_prompt = "begin", int64s([])
-            if prompt and not isinstance(prompt[0], Mapping):
-                given_prompt = int64s(prompt)
-            elif prompt:
-                name, given_prompt = "begin_chat", turns_of(prompt)
-            begin = getattr(library, f"edgespec_{name}")
-            status = begin(self.handle, given_prompt, c_size_t(len(prompt)), *rest)
-        self._model.check(status)
+        suffix, arguments = prompt_of(prompt)
+        begin = getattr(library, f"edgespec_begin{suffix}")
+        options = options_of(library, given)
+        self._model.check(begin(self.handle, *arguments, byref(options), byref(seed)))
         self._start()
         self.seed = seed.value
 
@@ -301,4 +315,82 @@ class NativeSession:
 
     def close(self) -> None:
         self._model.library.edgespec_close_session(self.handle)
+        self.handle = ctypes.c_void_p()
+
+
+@dataclass
+class BatchText:
+    """A text of a batch, as far as it was made; `error` ended it if it is given."""
+
+    seed: int
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    shown: str = ""
+    ending: str = ""
+    rounds: int = 0
+    error: NativeError | None = None
+
+
+class NativeBatch:
+    """Several texts at once; `made` has those that were added, by their numbers."""
+
+    def __init__(self, model: NativeModel, texts: int) -> None:
+        self._model = model
+        self.handle = ctypes.c_void_p()
+        self.made: dict[int, BatchText] = {}
+        open_it = model.library.edgespec_open_batch
+        model.check(open_it(model.handle, c_size_t(texts), byref(self.handle)))
+
+    def add(self, prompt: Sequence[int] | str | Sequence[Mapping[str, str]], **given: Any) -> int:
+        """Of token ids, a text or messages; the text's number."""
+        library, number, seed = self._model.library, c_int64(), c_uint64()
+        suffix, arguments = prompt_of(prompt)
+        add = getattr(library, f"edgespec_batch_add{suffix}")
+        options = options_of(library, given)
+        self._model.check(add(self.handle, *arguments, byref(options), byref(number), byref(seed)))
+        self.made[number.value] = BatchText(seed.value)
+        return number.value
+
+    def next(self) -> int | None:
+        """Takes the next piece of any text; the text's number, None if none is being made."""
+        number, piece = c_int64(), Piece(size=ctypes.sizeof(Piece))
+        try:
+            self._model.check(
+                self._model.library.edgespec_batch_next(self.handle, byref(number), byref(piece))
+            )
+        except NativeError as error:
+            if number.value < 0:
+                raise
+            self.made[number.value].error = error
+            return number.value
+        if number.value < 0:
+            return None
+        text = self.made[number.value]
+        text.tokens += piece.tokens[: piece.count]
+        text.shown += string_at(piece.text, piece.text_bytes).decode()
+        if piece.logprobs:
+            text.logprobs += piece.logprobs[: piece.count]
+        if piece.ending:
+            text.ending = ENDINGS[piece.ending]
+        else:
+            text.rounds += 1
+        return number.value
+
+    def finish(self) -> None:
+        """Takes all pieces that are still to come."""
+        while self.next() is not None:
+            pass
+
+    def cancel(self, text: int) -> None:
+        self._model.library.edgespec_batch_cancel(self.handle, text)
+
+    def progress(self, text: int) -> tuple[int, int]:
+        """Positions of a text's prompt that were read, and had to be."""
+        read, to_read = c_int64(), c_int64()
+        progress = self._model.library.edgespec_batch_progress
+        self._model.check(progress(self.handle, c_int64(text), byref(read), byref(to_read)))
+        return read.value, to_read.value
+
+    def close(self) -> None:
+        self._model.library.edgespec_close_batch(self.handle)
         self.handle = ctypes.c_void_p()

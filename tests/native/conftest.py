@@ -6,6 +6,7 @@ import ctypes
 
 import pytest
 
+import edgespec
 from eagle_checkpoints import write_eagle, write_target
 from edgespec_export.export_pair import export_pair
 from native_library import HOOKS, LIBRARY, NativeModel, opened
@@ -38,3 +39,18 @@ def eagle_folder(tmp_path_factory):
     write_eagle(target, folder / "draft", tokens=120)
     export_pair(str(target), str(folder / "draft"), folder / "pair", threads=1)
     return folder / "pair"
+
+
+@pytest.fixture(scope="session")
+def int8_folder(tiny_checkpoints, tmp_path_factory):
+    """The tiny pair in int8, whose texts may share calls."""
+    folder = tmp_path_factory.mktemp("int8") / "pair"
+    formats = {"target_formats": ["int8"], "draft_formats": ["int8"]}
+    export_pair(*map(str, tiny_checkpoints), folder, threads=1, **formats)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def int8_pair(int8_folder) -> edgespec.Pair:
+    """The same, loaded."""
+    return edgespec.load(int8_folder, threads=1)

@@ -160,6 +160,25 @@ def test_a_text_ends_behind_a_stop_token(language, program, tiny_folder, tiny):
     assert ending == language.endings[ENDINGS.index("stop")]
 
 
+def test_their_texts_at_once_are_pythons(language, program, int8_folder, int8_pair):
+    prompts = [[5, 60, 7, 33], [9, 8], [5, 60, 7, 34, 35, 36]]
+    written = [",".join(map(str, prompt)) for prompt in prompts]
+    output = run(*program("Together"), int8_folder, runtime_library(), *written)
+    for line in output.splitlines():
+        number, tokens, ending, seed = line.split(" ")
+        options = {"draft": "model", "gamma": 4, "temperature": 1.0, "max_new_tokens": 20}
+        expected = int8_pair.generate(prompts[int(number)], seed=7, **options)
+        made = ",".join(map(str, expected.token_ids))
+        assert seed == "7"
+        if number == "1":  # it was taken out
+            assert made.startswith(tokens)
+            assert ending.lower() == "cancelled"
+        else:
+            assert tokens == made
+            assert ending == language.endings[ENDINGS.index(expected.finish_reason)]
+    assert len(output.splitlines()) == len(prompts)
+
+
 def test_misuse_is_an_exception_and_texts_are_kept(program, tiny_folder, tmp_path):
     output = run(*program("Misuse"), tiny_folder, runtime_library(), tmp_path / "session")
     assert output.splitlines()[-1] == "the end"

@@ -60,6 +60,14 @@ namespace Edgespec
             return new Session(session);
         }
 
+        /// A batch of so many texts at once. It goes on when the model is disposed.
+        public Batch OpenBatch(int texts)
+        {
+            Native.BatchHandle batch;
+            Native.Check(Native.edgespec_open_batch(handle, (UIntPtr)(uint)Math.Max(texts, 0), out batch));
+            return new Batch(batch);
+        }
+
         /// A saved session, which goes on with its text as the saved one did: Session.Rest.
         public Session LoadSession(string file)
         {

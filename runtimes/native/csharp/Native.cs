@@ -123,6 +123,17 @@ namespace Edgespec
             }
         }
 
+        internal sealed class BatchHandle : SafeHandleZeroOrMinusOneIsInvalid
+        {
+            public BatchHandle() : base(true) { }
+
+            protected override bool ReleaseHandle()
+            {
+                edgespec_close_batch(handle);
+                return true;
+            }
+        }
+
         [DllImport(Library)]
         internal static extern uint edgespec_abi();
 
@@ -184,6 +195,35 @@ namespace Edgespec
 
         [DllImport(Library)]
         internal static extern void edgespec_cancel(SessionHandle session);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_open_batch(
+            ModelHandle model, UIntPtr texts, out BatchHandle batch);
+
+        [DllImport(Library)]
+        private static extern void edgespec_close_batch(IntPtr batch);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_batch_add(
+            BatchHandle batch, long[] prompt, UIntPtr count, ref Options options, out long text, out ulong seed);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_batch_add_text(
+            BatchHandle batch, byte[] prompt, ref Options options, out long text, out ulong seed);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_batch_add_chat(
+            BatchHandle batch, Turn[] turns, UIntPtr count, ref Options options, out long text, out ulong seed);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_batch_next(BatchHandle batch, out long text, ref Piece piece);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_batch_progress(
+            BatchHandle batch, long text, out long read, out long toRead);
+
+        [DllImport(Library)]
+        internal static extern void edgespec_batch_cancel(BatchHandle batch, long text);
 
         [DllImport(Library)]
         internal static extern int edgespec_encode(

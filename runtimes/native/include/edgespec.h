@@ -5,6 +5,8 @@
  *   called by any thread.
  * - A session makes one text after the other, in token ids, and is asked for the next piece: there
  *   are no callbacks.
+ * - A batch makes several texts at once, in calls that they share: each has the tokens that it has
+ *   alone, and together they come faster.
  * - Functions that can fail return a status. edgespec_message() then says why in one line, for the
  *   thread that called: the value, the limit, the way out.
  * - Objects may be closed in any order, also while another thread uses them. A session whose model
@@ -35,6 +37,7 @@ extern "C" {
 
 typedef struct edgespec_model edgespec_model;
 typedef struct edgespec_session edgespec_session;
+typedef struct edgespec_batch edgespec_batch;
 
 typedef enum edgespec_status {
   EDGESPEC_OK = 0,
@@ -85,7 +88,8 @@ typedef struct edgespec_load_options {
 typedef struct edgespec_memory {
   size_t size;      /* of this structure */
   uint64_t weights; /* graphs and weights, once for all sessions */
-  uint64_t caches;  /* of a session, when they are full; they take memory as they are filled */
+  uint64_t caches;  /* of a session, or of each text of a batch, when they are full; they take
+                       memory as they are filled */
 } edgespec_memory;
 
 typedef struct edgespec_bias {
@@ -232,6 +236,49 @@ EDGESPEC_API edgespec_status edgespec_prompt_progress(edgespec_session* session,
 /* Ends the text that is being made, from any thread: edgespec_begin or edgespec_next returns
  * EDGESPEC_CANCELLED before its next call of a model. Another text may begin then. */
 EDGESPEC_API void edgespec_cancel(edgespec_session* session);
+
+/* A batch of so many texts at once, each with caches of its own. Refused where texts that share
+ * calls might differ from those alone: the folder's number format, or what was measured on this
+ * machine, says so. A batch is used by one thread at a time, like a session, and cannot be forked
+ * or saved. */
+EDGESPEC_API edgespec_status edgespec_open_batch(edgespec_model* model, size_t texts,
+                                                 edgespec_batch** batch);
+EDGESPEC_API void edgespec_close_batch(edgespec_batch* batch);
+
+/* Adds a text beside those that are being made, at any moment. Refused where as many are made as
+ * the batch was opened for. What the batch's caches hold of the prompt is not computed again, and
+ * prompts that begin alike are read once. gamma: EDGESPEC_GAMMA_AUTO goes by how many texts there
+ * are, and is faster than any number.
+ *
+ * text: is told the text's number, counted from 0. seed: as of edgespec_begin. */
+EDGESPEC_API edgespec_status edgespec_batch_add(edgespec_batch* batch, const int64_t* prompt,
+                                                size_t prompt_count,
+                                                const edgespec_options* options, int64_t* text,
+                                                uint64_t* seed);
+EDGESPEC_API edgespec_status edgespec_batch_add_text(edgespec_batch* batch, const char* prompt,
+                                                     const edgespec_options* options, int64_t* text,
+                                                     uint64_t* seed);
+EDGESPEC_API edgespec_status edgespec_batch_add_chat(edgespec_batch* batch,
+                                                     const edgespec_turn* turns, size_t turns_count,
+                                                     const edgespec_options* options, int64_t* text,
+                                                     uint64_t* seed);
+
+/* No text is being made. */
+#define EDGESPEC_NO_TEXT (-1)
+
+/* The next piece of any text, and the text's number; EDGESPEC_NO_TEXT if none is being made. A text
+ * ends with a piece that has an ending and no tokens, once, and another may be added in its place.
+ * An error of a text ends it alone: its number is told with the status, and the others go on. */
+EDGESPEC_API edgespec_status edgespec_batch_next(edgespec_batch* batch, int64_t* text,
+                                                 edgespec_piece* piece);
+
+/* The progress of a text's prompt, as of edgespec_prompt_progress; 0 of 0 once it has ended. */
+EDGESPEC_API edgespec_status edgespec_batch_progress(edgespec_batch* batch, int64_t text,
+                                                     int64_t* read, int64_t* to_read);
+
+/* Takes a text out, from any thread: edgespec_batch_next tells EDGESPEC_CANCELLED with its number,
+ * before the next call of a model. One that has ended stays as it is. */
+EDGESPEC_API void edgespec_batch_cancel(edgespec_batch* batch, int64_t text);
 
 /* Token ids of a text in UTF-8, and the text of token ids, without special tokens.
  *

@@ -141,6 +141,66 @@ class Session {
   std::unique_ptr<edgespec_session, decltype(&edgespec_close_session)> handle_;
 };
 
+// Several texts at once, each as it is alone, used by one thread at a time.
+//
+//     while (batch.next()) show(batch.text(), batch.piece());
+class Batch {
+ public:
+  Batch(edgespec_model* model, std::size_t texts) : handle_(nullptr, edgespec_close_batch) {
+    edgespec_batch* made = nullptr;
+    check(edgespec_open_batch(model, texts, &made));
+    handle_.reset(made);
+    piece_.size = sizeof piece_;
+  }
+
+  // Adds a text of token ids beside those that are being made; its number, and its seed.
+  std::pair<std::int64_t, std::uint64_t> add(const std::vector<std::int64_t>& prompt,
+                                             const edgespec_options& options = Options()) {
+    std::pair<std::int64_t, std::uint64_t> added;
+    check(edgespec_batch_add(handle_.get(), prompt.data(), prompt.size(), &options, &added.first,
+                             &added.second));
+    return added;
+  }
+  // Adds a text that goes on from this one, in UTF-8.
+  std::pair<std::int64_t, std::uint64_t> add_text(const std::string& prompt,
+                                                  const edgespec_options& options = Options()) {
+    std::pair<std::int64_t, std::uint64_t> added;
+    check(edgespec_batch_add_text(handle_.get(), c_text(prompt), &options, &added.first,
+                                  &added.second));
+    return added;
+  }
+  // Adds the answer to a conversation.
+  std::pair<std::int64_t, std::uint64_t> add_chat(const std::vector<edgespec_turn>& turns,
+                                                  const edgespec_options& options = Options()) {
+    std::pair<std::int64_t, std::uint64_t> added;
+    check(edgespec_batch_add_chat(handle_.get(), turns.data(), turns.size(), &options,
+                                  &added.first, &added.second));
+    return added;
+  }
+  // Makes the next piece of any text; whether there was one. Throws Failure: `text` failed, and has
+  // ended; the others go on.
+  bool next() {
+    check(edgespec_batch_next(handle_.get(), &text_, &piece_));
+    return text_ != EDGESPEC_NO_TEXT;
+  }
+  // The latest piece, and the number of its text.
+  std::int64_t text() const { return text_; }
+  const edgespec_piece& piece() const { return piece_; }
+  // Positions of a text's prompt that were read, and had to be; any thread may ask.
+  std::pair<std::int64_t, std::int64_t> progress(std::int64_t text) {
+    std::int64_t read = 0, to_read = 0;
+    check(edgespec_batch_progress(handle_.get(), text, &read, &to_read));
+    return {read, to_read};
+  }
+  // Takes a text out; any thread may call it.
+  void cancel(std::int64_t text) { edgespec_batch_cancel(handle_.get(), text); }
+
+ private:
+  std::unique_ptr<edgespec_batch, decltype(&edgespec_close_batch)> handle_;
+  std::int64_t text_ = EDGESPEC_NO_TEXT;
+  edgespec_piece piece_ = {};
+};
+
 // What a pair will take, from its manifest alone.
 inline edgespec_memory estimate(const std::string& folder,
                                 const edgespec_load_options& options = LoadOptions()) {
@@ -166,6 +226,8 @@ class Model {
   }
 
   Session session() { return Session(handle_.get()); }
+  // A batch of so many texts at once.
+  Batch batch(std::size_t texts) { return Batch(handle_.get(), texts); }
   Session load_session(const std::string& file) {
     edgespec_session* made = nullptr;
     check(edgespec_load_session(handle_.get(), file.c_str(), &made));

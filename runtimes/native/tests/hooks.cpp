@@ -16,9 +16,11 @@
 #include "core/shown.h"
 #include "core/verification.h"
 #include "costs/adaptive.h"
+#include "costs/load_costs.h"
 #include "device/kernels.h"
 #include "device/machine.h"
 #include "edgespec.h"
+#include "ort/ort_batch.h"
 #include "ort/prefill.h"
 
 using namespace edgespec;
@@ -176,6 +178,26 @@ EDGESPEC_API void edgespec_hook_gammas(const double* verify, int64_t rows, doubl
     }
     controller->observe(gamma, std::min(accepted + 1, gamma), std::min(accepted, gamma));
     length += accepted + 1;
+  }
+}
+
+// Costs of a text's rounds after each of `count` reports: v(1) … v(17) and c, 18 numbers each.
+// `kinds`: 0, a call of the target; 1, of the draft; 2, a draft's reading, of a prompt where its
+// number is odd; 3, a text that ended, of so many tokens. `lives`: texts that are being written.
+EDGESPEC_API void edgespec_hook_load_costs(const double* verify, double draft, int64_t count,
+                                           const int64_t* kinds, const int64_t* numbers,
+                                           const double* seconds, const int64_t* lives,
+                                           double* found) {
+  Load load{CallTimes(Costs({verify, verify + kSharedRows}, 0, 0), draft)};
+  LoadCosts costs(load, 16, draft > 0);
+  for (int64_t i = 0; i < count; ++i) {
+    if (kinds[i] < 2) load.times.add(numbers[i], seconds[i], kinds[i] == 1);
+    if (kinds[i] == 2) load.times.add_draft_reading(seconds[i], numbers[i] % 2);
+    if (kinds[i] == 3) load.times.add_text(numbers[i]);
+    load.live = lives[i];
+    const auto now = costs.now();
+    found = std::copy(now->verify().begin(), now->verify().end(), found);
+    *found++ = now->draft();
   }
 }
 

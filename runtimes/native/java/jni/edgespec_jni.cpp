@@ -81,6 +81,38 @@ edgespec_model* model_of(jlong handle) { return reinterpret_cast<edgespec_model*
 
 edgespec_session* session_of(jlong handle) { return reinterpret_cast<edgespec_session*>(handle); }
 
+edgespec_batch* batch_of(jlong handle) { return reinterpret_cast<edgespec_batch*>(handle); }
+
+jobject java_piece(JNIEnv* java, const edgespec_piece& piece) {
+  const size_t logprobs = piece.logprobs == nullptr ? 0 : piece.count;
+  return made(java, "edgespec/Piece", "([J[B[DJJJI)V", java_longs(java, piece.tokens, piece.count),
+              java_bytes(java, piece.text, piece.text_bytes),
+              java_doubles(java, piece.logprobs, logprobs), jlong(piece.drafted),
+              jlong(piece.evaluated), jlong(piece.accepted), jint(piece.ending));
+}
+
+jobject java_added(JNIEnv* java, int64_t text, uint64_t seed) {
+  return made(java, "edgespec/AddedText", "(JJ)V", jlong(text), jlong(seed));
+}
+
+// A conversation as the library takes it.
+class Turns {
+ public:
+  Turns(JNIEnv* java, jobjectArray roles, jobjectArray contents)
+      : roles_(texts_of(java, roles)), contents_(texts_of(java, contents)) {
+    for (size_t i = 0; i < roles_.size(); ++i) {
+      turns_.push_back({roles_[i].c_str(), contents_[i].c_str()});
+    }
+  }
+
+  const edgespec_turn* data() const { return turns_.data(); }
+  size_t size() const { return turns_.size(); }
+
+ private:
+  std::vector<std::string> roles_, contents_;
+  std::vector<edgespec_turn> turns_;
+};
+
 }  // namespace
 
 #define NATIVE(result, name) extern "C" JNIEXPORT result JNICALL Java_edgespec_Native_##name
@@ -180,9 +212,7 @@ NATIVE(jlong, beginChat)(JNIEnv* java, jclass, jlong session, jobjectArray roles
                          jobjectArray contents, jobject given) {
   return guarded<jlong>(java, [&] {
     const Options options(java, given);
-    const std::vector<std::string> role = texts_of(java, roles), content = texts_of(java, contents);
-    std::vector<edgespec_turn> turns;
-    for (size_t i = 0; i < role.size(); ++i) turns.push_back({role[i].c_str(), content[i].c_str()});
+    const Turns turns(java, roles, contents);
     uint64_t seed = 0;
     succeed(java, edgespec_begin_chat(session_of(session), turns.data(), turns.size(),
                                       options.get(), &seed));
@@ -195,12 +225,7 @@ NATIVE(jobject, next)(JNIEnv* java, jclass, jlong session) {
     edgespec_piece piece = {};
     piece.size = sizeof piece;
     succeed(java, edgespec_next(session_of(session), &piece));
-    const size_t logprobs = piece.logprobs == nullptr ? 0 : piece.count;
-    return made(java, "edgespec/Piece", "([J[B[DJJJI)V",
-                java_longs(java, piece.tokens, piece.count),
-                java_bytes(java, piece.text, piece.text_bytes),
-                java_doubles(java, piece.logprobs, logprobs), jlong(piece.drafted),
-                jlong(piece.evaluated), jlong(piece.accepted), jint(piece.ending));
+    return java_piece(java, piece);
   });
 }
 
@@ -213,6 +238,79 @@ NATIVE(jobject, promptProgress)(JNIEnv* java, jclass, jlong session) {
 }
 
 NATIVE(void, cancel)(JNIEnv*, jclass, jlong session) { edgespec_cancel(session_of(session)); }
+
+NATIVE(jlong, openBatch)(JNIEnv* java, jclass, jlong model, jint texts) {
+  return guarded<jlong>(java, [&] {
+    edgespec_batch* batch = nullptr;
+    const size_t count = texts < 0 ? 0 : static_cast<size_t>(texts);
+    succeed(java, edgespec_open_batch(model_of(model), count, &batch));
+    return reinterpret_cast<jlong>(batch);
+  });
+}
+
+NATIVE(void, closeBatch)(JNIEnv*, jclass, jlong batch) { edgespec_close_batch(batch_of(batch)); }
+
+NATIVE(jobject, batchAdd)(JNIEnv* java, jclass, jlong batch, jlongArray prompt, jobject given) {
+  return guarded<jobject>(java, [&] {
+    const Options options(java, given);
+    const std::vector<int64_t> tokens = longs_of(java, prompt);
+    int64_t text = 0;
+    uint64_t seed = 0;
+    succeed(java, edgespec_batch_add(batch_of(batch), tokens.data(), tokens.size(), options.get(),
+                                     &text, &seed));
+    return java_added(java, text, seed);
+  });
+}
+
+NATIVE(jobject, batchAddText)(JNIEnv* java, jclass, jlong batch, jbyteArray prompt, jobject given) {
+  return guarded<jobject>(java, [&] {
+    const Options options(java, given);
+    int64_t text = 0;
+    uint64_t seed = 0;
+    succeed(java, edgespec_batch_add_text(batch_of(batch), bytes_of(java, prompt).c_str(),
+                                          options.get(), &text, &seed));
+    return java_added(java, text, seed);
+  });
+}
+
+NATIVE(jobject, batchAddChat)(JNIEnv* java, jclass, jlong batch, jobjectArray roles,
+                              jobjectArray contents, jobject given) {
+  return guarded<jobject>(java, [&] {
+    const Options options(java, given);
+    const Turns turns(java, roles, contents);
+    int64_t text = 0;
+    uint64_t seed = 0;
+    succeed(java, edgespec_batch_add_chat(batch_of(batch), turns.data(), turns.size(),
+                                          options.get(), &text, &seed));
+    return java_added(java, text, seed);
+  });
+}
+
+NATIVE(jobject, batchNext)(JNIEnv* java, jclass, jlong batch, jlongArray text) {
+  return guarded<jobject>(java, [&] {
+    int64_t number = EDGESPEC_NO_TEXT;
+    edgespec_piece piece = {};
+    piece.size = sizeof piece;
+    const edgespec_status status = edgespec_batch_next(batch_of(batch), &number, &piece);
+    const jlong told = number;
+    java->SetLongArrayRegion(text, 0, 1, &told);
+    check(java);
+    succeed(java, status);
+    return java_piece(java, piece);
+  });
+}
+
+NATIVE(jobject, batchProgress)(JNIEnv* java, jclass, jlong batch, jlong text) {
+  return guarded<jobject>(java, [&] {
+    int64_t read = 0, to_read = 0;
+    succeed(java, edgespec_batch_progress(batch_of(batch), text, &read, &to_read));
+    return made(java, "edgespec/Progress", "(JJ)V", jlong(read), jlong(to_read));
+  });
+}
+
+NATIVE(void, batchCancel)(JNIEnv*, jclass, jlong batch, jlong text) {
+  edgespec_batch_cancel(batch_of(batch), text);
+}
 
 NATIVE(jlongArray, encode)(JNIEnv* java, jclass, jlong model, jbyteArray given) {
   return guarded<jlongArray>(java, [&] {

@@ -1,56 +1,21 @@
 #include "edgespec.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 
 #include "api/guarded.h"
-#include "api/handles.h"
+#include "api/objects.h"
 #include "api/structures.h"
-#include "session/pair.h"
+#include "session/memory_estimate.h"
 #include "session/saved_session.h"
-#include "session/session.h"
-
-struct edgespec_model {
-  std::shared_ptr<const edgespec::Pair> pair;
-};
-
-struct edgespec_session {
-  std::unique_ptr<edgespec::Session> session;
-  edgespec::Piece latest;  // owns the tokens that the caller was shown
-  std::atomic_flag in_use = ATOMIC_FLAG_INIT;
-};
 
 namespace edgespec {
 namespace {
 
-using Models = Handles<edgespec_model>;
-using Sessions = Handles<edgespec_session>;
+using SessionInUse = InUse<edgespec_session>;
 
-// A session while one thread uses it. Throws UsageError: another one does, or it is not open.
-class InUse {
- public:
-  explicit InUse(edgespec_session* session) : session_(Sessions::all().open(session, "session")) {
-    if (session_->in_use.test_and_set(std::memory_order_acquire)) {
-      throw UsageError("another thread is using this session; open one for each thread");
-    }
-  }
-  ~InUse() { session_->in_use.clear(std::memory_order_release); }
-  InUse(const InUse&) = delete;
-
-  Session& operator*() const { return *session_->session; }
-  Session* operator->() const { return session_->session.get(); }
-  void show(Piece piece) const { session_->latest = std::move(piece); }
-  const Piece& shown() const { return session_->latest; }
-
- private:
-  std::shared_ptr<edgespec_session> session_;
-};
-
-edgespec_session* opened(std::unique_ptr<Session> session) {
-  auto made = std::make_shared<edgespec_session>();
-  made->session = std::move(session);
-  return Sessions::all().add(std::move(made));
+edgespec_session* opened_session(std::unique_ptr<Session> session) {
+  return opened<edgespec_session>(std::move(session));
 }
 
 void begin(Session& session, Request request, uint64_t* seed) {
@@ -63,9 +28,9 @@ void begin(Session& session, Request request, uint64_t* seed) {
 
 using edgespec::begin;
 using edgespec::guarded;
-using edgespec::InUse;
 using edgespec::Models;
 using edgespec::require;
+using edgespec::SessionInUse;
 using edgespec::Sessions;
 
 extern "C" {
@@ -103,7 +68,7 @@ edgespec_status edgespec_open_session(edgespec_model* model, edgespec_session** 
     require(session, "session");
     *session = nullptr;
     const auto pair = Models::all().open(model, "model")->pair;
-    *session = edgespec::opened(std::make_unique<edgespec::Session>(pair));
+    *session = edgespec::opened_session(std::make_unique<edgespec::Session>(pair));
   });
 }
 
@@ -113,15 +78,15 @@ edgespec_status edgespec_fork(edgespec_session* session, edgespec_session** fork
   return guarded([&] {
     require(fork, "fork");
     *fork = nullptr;
-    const InUse in_use(session);
-    *fork = edgespec::opened(in_use->fork());
+    const SessionInUse in_use(session, "session");
+    *fork = edgespec::opened_session(in_use->fork());
   });
 }
 
 edgespec_status edgespec_save(edgespec_session* session, const char* file) {
   return guarded([&] {
     require(file, "file");
-    const InUse in_use(session);
+    const SessionInUse in_use(session, "session");
     edgespec::save(*in_use, file);
   });
 }
@@ -133,7 +98,7 @@ edgespec_status edgespec_load_session(edgespec_model* model, const char* file,
     require(session, "session");
     *session = nullptr;
     const auto pair = Models::all().open(model, "model")->pair;
-    *session = edgespec::opened(edgespec::load_session(pair, file));
+    *session = edgespec::opened_session(edgespec::load_session(pair, file));
   });
 }
 
@@ -141,7 +106,7 @@ edgespec_status edgespec_begin(edgespec_session* session, const int64_t* prompt,
                                size_t prompt_count, const edgespec_options* options,
                                uint64_t* seed) {
   return guarded([&] {
-    const InUse in_use(session);
+    const SessionInUse in_use(session, "session");
     if (prompt_count > 0) require(prompt, "prompt");
     begin(*in_use, edgespec::request_of({prompt, prompt + prompt_count}, options), seed);
   });
@@ -150,11 +115,9 @@ edgespec_status edgespec_begin(edgespec_session* session, const int64_t* prompt,
 edgespec_status edgespec_begin_text(edgespec_session* session, const char* prompt,
                                     const edgespec_options* options, uint64_t* seed) {
   return guarded([&] {
-    const InUse in_use(session);
+    const SessionInUse in_use(session, "session");
     require(prompt, "prompt");
-    auto request = edgespec::request_of(in_use->pair().text_prompt(prompt), options);
-    request.text = edgespec::TextForm::kGoesOn;
-    begin(*in_use, std::move(request), seed);
+    begin(*in_use, edgespec::text_request(in_use->pair(), prompt, options), seed);
   });
 }
 
@@ -162,22 +125,16 @@ edgespec_status edgespec_begin_chat(edgespec_session* session, const edgespec_tu
                                     size_t turns_count, const edgespec_options* options,
                                     uint64_t* seed) {
   return guarded([&] {
-    const InUse in_use(session);
-    const auto messages = edgespec::messages_of(turns, turns_count);
-    edgespec::Prompt prompt = in_use->pair().chat_prompt(messages);
-    auto request = edgespec::request_of(std::move(prompt.tokens), options);
-    request.answers = std::move(prompt.answers);
-    request.text = edgespec::TextForm::kAlone;
-    begin(*in_use, std::move(request), seed);
+    const SessionInUse in_use(session, "session");
+    begin(*in_use, edgespec::chat_request(in_use->pair(), turns, turns_count, options), seed);
   });
 }
 
 edgespec_status edgespec_next(edgespec_session* session, edgespec_piece* piece) {
   return guarded([&] {
     require(piece, "piece");
-    const InUse in_use(session);
-    in_use.show(in_use->next());
-    edgespec::fill(piece, in_use.shown());
+    const SessionInUse in_use(session, "session");
+    edgespec::fill(piece, in_use.shown(in_use->next()));
   });
 }
 
@@ -187,13 +144,13 @@ edgespec_status edgespec_prompt_progress(edgespec_session* session, int64_t* rea
     require(read, "read");
     require(to_read, "to_read");
     const auto open = Sessions::all().open(session, "session");
-    *to_read = open->session->signals().to_read;
-    *read = open->session->signals().read;
+    *to_read = open->object->signals().to_read;
+    *read = open->object->signals().read;
   });
 }
 
 void edgespec_cancel(edgespec_session* session) {
-  if (const auto open = Sessions::all().find(session)) open->session->cancel();
+  if (const auto open = Sessions::all().find(session)) open->object->cancel();
 }
 
 edgespec_status edgespec_encode(const edgespec_model* model, const char* text, int64_t* tokens,

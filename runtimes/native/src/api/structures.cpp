@@ -154,6 +154,21 @@ Request request_of(Tokens prompt, const edgespec_options* given) {
   return request;
 }
 
+Request text_request(const Pair& pair, const char* prompt, const edgespec_options* given) {
+  Request request = request_of(pair.text_prompt(prompt), given);
+  request.text = TextForm::kGoesOn;
+  return request;
+}
+
+Request chat_request(const Pair& pair, const edgespec_turn* turns, size_t count,
+                     const edgespec_options* given) {
+  Prompt prompt = pair.chat_prompt(messages_of(turns, count));
+  Request request = request_of(std::move(prompt.tokens), given);
+  request.answers = std::move(prompt.answers);
+  request.text = TextForm::kAlone;
+  return request;
+}
+
 void fill(edgespec_memory* memory, const MemoryEstimate& estimate) {
   if (memory->size < sizeof *memory) {
     throw UsageError("edgespec_memory has the size " + shown(int64_t(memory->size)) +
@@ -163,11 +178,14 @@ void fill(edgespec_memory* memory, const MemoryEstimate& estimate) {
   memory->caches = estimate.caches;
 }
 
+void check_size(const edgespec_piece& piece) {
+  if (piece.size >= kFirstPiece) return;
+  throw UsageError("edgespec_piece has the size " + shown(int64_t(piece.size)) +
+                   "; this library's has " + shown(int64_t(sizeof(edgespec_piece))) + " bytes");
+}
+
 void fill(edgespec_piece* piece, const Piece& made) {
-  if (piece->size < kFirstPiece) {
-    throw UsageError("edgespec_piece has the size " + shown(int64_t(piece->size)) +
-                     "; this library's has " + shown(int64_t(sizeof(edgespec_piece))) + " bytes");
-  }
+  check_size(*piece);
   const Round& round = made.round;
   const edgespec_piece whole = {.size = piece->size,
                                 .tokens = round.tokens.data(),

@@ -9,9 +9,15 @@ namespace edgespec {
 
 LoadOptions load_options_of(const edgespec_load_options* given);
 Request request_of(Tokens prompt, const edgespec_options* given);
+// The same for a text, and for a conversation.
+Request text_request(const Pair& pair, const char* prompt, const edgespec_options* given);
+Request chat_request(const Pair& pair, const edgespec_turn* turns, size_t count,
+                     const edgespec_options* given);
 Tokens tokens_of(const int64_t* tokens, size_t count);
 std::vector<Message> messages_of(const edgespec_turn* turns, size_t count);
 void fill(edgespec_memory* memory, const MemoryEstimate& estimate);
+// Throws UsageError: the size is none that this library knows.
+void check_size(const edgespec_piece& piece);
 void fill(edgespec_piece* piece, const Piece& made);
 
 }  // namespace edgespec

@@ -20,9 +20,9 @@ std::optional<RowInvariance> measured(const Manifest& manifest, const std::strin
     for (const auto& entry : parsed<nlohmann::json>(std::ifstream(path))) {
       const auto& found = entry.at("row_invariance");
       if (entry.at("graph") != graph || found.at("machine") != machine) continue;
-      const RowInvariance result{found.at("is_row_invariant").get<bool>(),
-                                 found.at("min_rows").get<int64_t>(),
-                                 found.at("max_rows").get<int64_t>(), machine};
+      const RowInvariance result{
+          found.at("is_row_invariant").get<bool>(), found.at("min_rows").get<int64_t>(),
+          found.at("max_rows").get<int64_t>(), machine, found.value("texts", false)};
       if (1 <= result.min_rows && result.min_rows <= result.max_rows &&
           result.max_rows <= kMaxRows) {
         return result;
@@ -77,7 +77,7 @@ void keep_invariance(const Manifest& manifest, const Variant& variant, const Row
                     {"measured_on", measured_on},
                     {"machine", found.machine},
                     {"candidates", false},
-                    {"texts", false},
+                    {"texts", found.texts},
                     {"kernels", "edgespec-kernels " EDGESPEC_KERNELS_VERSION},
                     {"logits", ""}}}});
   write_whole(path, kept.dump(2) + "\n");

@@ -40,7 +40,8 @@ std::optional<RowInvariance> row_invariance_of(const Json& variant) {
   if (found == variant.end() || found->is_null()) return std::nullopt;
   const RowInvariance measured{
       found->at("is_row_invariant").get<bool>(), in_range(*found, "min_rows", kMaxRows),
-      in_range(*found, "max_rows", kMaxRows), found->at("machine").get<std::string>()};
+      in_range(*found, "max_rows", kMaxRows), found->at("machine").get<std::string>(),
+      found->value("texts", false)};
   return measured;
 }
 
@@ -61,9 +62,12 @@ FormatCost row_cost_of(const Json& variant) {
 }
 
 Variant variant_of(const std::string& name, const Json& data, const std::string& source) {
-  Variant variant{name, data.at("graphs").get<std::map<std::string, std::string>>(),
-                  data.at("cache_format").get<std::string>(), row_invariance_of(data),
-                  row_cost_of(data)};
+  Variant variant{name,
+                  data.at("graphs").get<std::map<std::string, std::string>>(),
+                  data.at("cache_format").get<std::string>(),
+                  row_invariance_of(data),
+                  row_cost_of(data),
+                  data.value("run_by_kernels", false)};
   if (!variant.graphs.contains("decoder")) {
     throw std::runtime_error("the variant " + shown(std::string_view(name)) + " of " + source +
                              " has no decoder");

@@ -32,6 +32,7 @@ struct RowInvariance {
   int64_t min_rows;
   int64_t max_rows;
   std::string machine;  // digest of the record of what it was measured on: it holds there only
+  bool texts = false;   // so have rows of several texts in one call, measured with few rows
 };
 
 // What one more position costs in a call, in plain steps, by the number format of the weights.
@@ -53,6 +54,9 @@ struct Variant {
   std::string cache_format;                   // "fp32", "fp16" or "int8"
   std::optional<RowInvariance> row_invariance;
   FormatCost row_cost;
+  // No product of the weights is ONNX Runtime's own: rows of any number of texts in a call keep
+  // their bits.
+  bool run_by_kernels = false;
 };
 
 // The shape of a layer of the cache.

@@ -60,6 +60,8 @@ class Model {
   // Prefix of the cache that is final as long as the text keeps its tokens. Equal to `length`, but
   // for EAGLE heads: they compute again what they drafted from their own hidden states.
   virtual int64_t valid_length() const { return length(); }
+  // Time spent computing so far.
+  virtual double seconds() const { return 0; }
   // Whether `best_tokens` and `likely_token` can be called, and are faster than `score`.
   virtual bool returns_best_tokens() const { return false; }
   // Where requests wait for a call that other texts share (core/requests.h); null: they are

@@ -10,7 +10,8 @@ namespace edgespec {
 // holds here where the digest is the same. `threads`: 0 is the runtime's own choice.
 std::string machine_digest(const std::string& onnxruntime_version, int threads);
 
-// The same of what this library measured. Python measures more, and must not take this for its own.
+// The same of what this library measured: with texts that share calls, since edition 2. Python
+// measures more, and must not take this for its own.
 std::string own_digest(const std::string& machine_digest);
 
 // The machine in a sentence. No decision may depend on its words.

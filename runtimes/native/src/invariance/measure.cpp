@@ -58,11 +58,15 @@ class Draws {
 };
 
 // Fills the cache, as a prompt; an encoder takes the prompt itself.
-void fill(Model& model, int64_t start, Draws& draws) {
-  model.prefill(draws.tokens(start + 1), std::nullopt);
+Passage filled(Model& model, int64_t start, Draws& draws) {
+  Passage passage{draws.tokens(start + 1), {}, {}, {}};
+  model.prefill(passage.prompt, std::nullopt);
   while (model.length() < start) {
-    model.score(draws.tokens(std::min(start - model.length(), kMaxRows)));
+    const Tokens more = draws.tokens(std::min(start - model.length(), kMaxRows));
+    model.score(more);
+    passage.before.insert(passage.before.end(), more.begin(), more.end());
   }
+  return passage;
 }
 
 // The logits after each token of `text` that the calls keep; the cache is as before.
@@ -109,12 +113,12 @@ Findings measure_row_invariance(Model& model) {
                 shown(least) + " to be measured");
   }
   Draws draws(model.vocab_size());
-  Findings findings{true, 1, 0};
+  Findings findings{true, 1, 0, {}};
   for (const int64_t start : kStarts) {
     if (start + kPositionsAfterStart > model.capacity()) break;
-    fill(model, start, draws);
-    const Tokens text = draws.tokens(kMaxRows);
-    const Logits expected = scored(model, text, {{kMaxRows}}, draws);
+    Passage passage = filled(model, start, draws);
+    const Tokens text = passage.text = draws.tokens(kMaxRows);
+    const Logits expected = passage.logits = scored(model, text, {{kMaxRows}}, draws);
     // Single rows up to every residue modulo 8: what they leave in the cache may differ.
     const Logits single = scored(model, text, Walk(8, MeasuredCall{1}), draws);
     findings.one_row_difference =
@@ -123,6 +127,7 @@ Findings measure_row_invariance(Model& model) {
       const Logits logits = scored(model, text, walk, draws);
       findings.is_row_invariant &= largest_difference(logits, expected) == 0;
     }
+    findings.passages.push_back(std::move(passage));
   }
   if (findings.one_row_difference != 0) findings.min_rows = 2;
   return findings;

@@ -5,9 +5,19 @@
 // tolerance. edgespec_runtimes/invariance.py makes the same calls.
 #pragma once
 
+#include <vector>
+
 #include "core/model.h"
 
 namespace edgespec {
+
+// A text of `kMaxRows` tokens and what precedes it.
+struct Passage {
+  Tokens prompt;  // for `Model::prefill`
+  Tokens before;  // scored after it; none of a decoder-only model
+  Tokens text;
+  std::vector<float> logits;  // after each token of the text, as a call of it alone has them
+};
 
 // What was found, of calls of up to `kMaxRows` positions.
 struct Findings {
@@ -15,6 +25,7 @@ struct Findings {
   int64_t min_rows;           // the fewest positions a call may hold: 1 or 2
   double one_row_difference;  // largest difference of a logit between a call of one position and
                               // longer ones
+  std::vector<Passage> passages;  // that were scored
 };
 
 // Room for all texts that are scored.

@@ -11,33 +11,35 @@ constexpr const char* kFusedStates = "fused_states";  // the only states that a 
 
 }  // namespace
 
-Call::Call(const Graph& graph, std::vector<CacheBuffer>& cache, int64_t rows, int64_t skip,
-           Output output, int64_t vocab_size, const std::map<std::string, int64_t>& states)
-    : graph_(graph), vocab_size_(vocab_size), tokens_(rows), past_length_(1), skip_{skip} {
-  const OrtRuntime& runtime = graph.runtime();
-  const int64_t count = rows - skip;
-  take("tokens", tokens_);
-  take("past_length", past_length_);
-  take("skip", skip_);
-  for (CacheBuffer& buffer : cache) {
+Call::Call(CallMemory& memory, const CallShape& shape)
+    : tokens_(shape.rows), past_length_(1), memory_(memory), skip_{shape.skip} {
+  const OrtRuntime& runtime = memory.graph.runtime();
+  const int64_t count = shape.rows - shape.skip;
+  take("tokens", tokens_, {shape.rows});
+  take("past_length", past_length_, {1});
+  take("skip", skip_, {1});
+  for (CacheBuffer& buffer : memory.cache) {
     input_names_.push_back(buffer.past.c_str());
     inputs_.push_back(buffer.tensor.get());
     output_names_.push_back(buffer.present.c_str());
     outputs_.push_back(buffer.tensor.get());
   }
-  if (output == Output::kLogits) {
-    logits_.resize(std::max<int64_t>(count, 1) * vocab_size);
-    give("logits", tensor_over(runtime, logits_, {count, vocab_size}));
+  if (shape.output == Output::kLogits) {
+    give_logits(count);
   } else {
-    give_best(count, output);
+    give_best(count, shape.output);
   }
-  bind_states(states, rows);
+  bind_states(shape.rows);
   own_inputs_ = inputs_.size();
 }
 
 void Call::set(std::span<const Token> tokens, int64_t past_length, const Source& source) {
   std::fill(std::ranges::copy(tokens, tokens_.begin()).out, tokens_.end(), kDummyToken);
   past_length_[0] = past_length;
+  set_source(source);
+}
+
+void Call::set_source(const Source& source) {
   input_names_.resize(own_inputs_);
   inputs_.resize(own_inputs_);
   for (const std::string& name : source.names) input_names_.push_back(name.c_str());
@@ -45,10 +47,10 @@ void Call::set(std::span<const Token> tokens, int64_t past_length, const Source&
 }
 
 void Call::run() {
-  const OrtRuntime& runtime = graph_.runtime();
-  runtime.check(runtime.api().Run(graph_.session(), nullptr, input_names_.data(), inputs_.data(),
-                                  inputs_.size(), output_names_.data(), output_names_.size(),
-                                  outputs_.data()));
+  const OrtRuntime& runtime = memory_.graph.runtime();
+  runtime.check(runtime.api().Run(memory_.graph.session(), nullptr, input_names_.data(),
+                                  inputs_.data(), inputs_.size(), output_names_.data(),
+                                  output_names_.size(), outputs_.data()));
 }
 
 BestTokens Call::best(int64_t count) const {
@@ -56,12 +58,17 @@ BestTokens Call::best(int64_t count) const {
   return {{best_tokens_.data(), size}, {best_logits_.data(), size}};
 }
 
+LikelyToken Call::likely(int64_t row) const {
+  const int64_t best = row * kTop;
+  return {best_tokens_[best], best_logits_[best], best_shares_[best]};
+}
+
 void Call::give_best(int64_t count, Output output) {
-  const OrtRuntime& runtime = graph_.runtime();
+  const OrtRuntime& runtime = memory_.graph.runtime();
   const int64_t each = output == Output::kTop ? kTop : 1;
   const int64_t size = std::max<int64_t>(count, 1) * each;
   output_mode_ = {static_cast<int64_t>(output)};
-  take("output_mode", output_mode_);
+  take("output_mode", output_mode_, {1});
   best_tokens_.resize(size);
   best_logits_.resize(size);
   give("top_tokens", tensor_over(runtime, best_tokens_, {count, each}));
@@ -71,10 +78,12 @@ void Call::give_best(int64_t count, Output output) {
   give("top_probabilities", tensor_over(runtime, best_shares_, {count, each}));
 }
 
-void Call::take(const char* name, std::vector<int64_t>& numbers) {
-  owned_.push_back(tensor_over(graph_.runtime(), numbers, {std::ssize(numbers)}));
+void Call::take(const char* name, std::vector<int64_t>& numbers,
+                const std::vector<int64_t>& shape) {
+  owned_.push_back(tensor_over(memory_.graph.runtime(), numbers, shape));
   input_names_.push_back(name);
   inputs_.push_back(owned_.back().get());
+  own_inputs_ = inputs_.size();
 }
 
 void Call::give(const char* name, OrtOwned<OrtValue> tensor) {
@@ -83,10 +92,18 @@ void Call::give(const char* name, OrtOwned<OrtValue> tensor) {
   owned_.push_back(std::move(tensor));
 }
 
-void Call::bind_states(const std::map<std::string, int64_t>& widths, int64_t rows) {
-  for (const auto& [name, width] : widths) {
+void Call::give_logits(int64_t count) {
+  const size_t bytes = std::max<int64_t>(count, 1) * memory_.vocab_size * sizeof(float);
+  if (bytes > memory_.logits.bytes()) own_logits_.emplace(bytes);
+  logits_ = static_cast<float*>((own_logits_ ? *own_logits_ : memory_.logits).data());
+  give("logits", tensor_over(memory_.graph.runtime(), logits_, bytes, {count, memory_.vocab_size},
+                             ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
+}
+
+void Call::bind_states(int64_t rows) {
+  for (const auto& [name, width] : memory_.state_widths) {
     const auto& [kept, numbers] = *states_.emplace(name, rows * width).first;
-    auto tensor = tensor_over(graph_.runtime(), states_.at(name), {rows, width});
+    auto tensor = tensor_over(memory_.graph.runtime(), states_.at(name), {rows, width});
     if (name == kFusedStates) {
       input_names_.push_back(kept.c_str());
       inputs_.push_back(tensor.get());

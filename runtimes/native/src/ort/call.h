@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,39 +18,67 @@ namespace edgespec {
 // their probabilities. The numbers of the last two are the graph's.
 enum class Output { kLogits = 0, kBest = 1, kTop = 2 };
 
+// How a call is shaped.
+struct CallShape {
+  int64_t rows;  // positions, padding included
+  int64_t skip;  // leading rows without output
+  Output output;
+
+  auto operator<=>(const CallShape&) const = default;
+};
+
+// What all calls of a model share; it must outlive them.
+struct CallMemory {
+  const Graph& graph;
+  std::vector<CacheBuffer> cache;
+  int64_t vocab_size;
+  // Widths of the hidden states that the graph takes or returns, by their names.
+  std::map<std::string, int64_t> state_widths;
+  LazyZeros logits;  // of all calls with so few rows: so they are valid until the next call
+};
+
 // Decoder calls with a given number of rows, bound once.
 class Call {
  public:
-  // `rows`: positions of a call, padding included. `skip`: leading rows without output. `states`:
-  // widths of the hidden states that the graph takes or returns, by their names.
-  Call(const Graph& graph, std::vector<CacheBuffer>& cache, int64_t rows, int64_t skip,
-       Output output, int64_t vocab_size, const std::map<std::string, int64_t>& states);
+  Call(CallMemory& memory, const CallShape& shape);
+  virtual ~Call() = default;
+  Call(const Call&) = delete;
 
   // Sets the inputs; rows after the tokens are padding. The source must outlive the run.
   void set(std::span<const Token> tokens, int64_t past_length, const Source& source);
+  // Binds a source's keys and values, in the place of the one before.
+  void set_source(const Source& source);
   void run();
 
-  Rows logits(int64_t count) const { return {logits_.data(), count, vocab_size_}; }
+  // The output of the first `count` rows that have any.
+  Rows logits(int64_t count) const { return {logits_, count, memory_.vocab_size}; }
   BestTokens best(int64_t count) const;
-  LikelyToken likely() const { return {best_tokens_[0], best_logits_[0], best_shares_[0]}; }
+  LikelyToken likely(int64_t row) const;
   // The hidden states with a name, [rows, width].
   std::span<float> state(const std::string& name) { return states_.at(name); }
 
- private:
-  void take(const char* name, std::vector<int64_t>& numbers);
-  void give(const char* name, OrtOwned<OrtValue> tensor);
-  void give_best(int64_t count, Output output);
-  void bind_states(const std::map<std::string, int64_t>& widths, int64_t rows);
+ protected:
+  // Binds numbers as an input.
+  void take(const char* name, std::vector<int64_t>& numbers, const std::vector<int64_t>& shape);
 
-  const Graph& graph_;
-  int64_t vocab_size_;
-  std::vector<int64_t> tokens_, past_length_, skip_, output_mode_, best_tokens_;
-  std::vector<float> logits_, best_logits_, best_shares_;
+  std::vector<int64_t> tokens_, past_length_;
+
+ private:
+  void give(const char* name, OrtOwned<OrtValue> tensor);
+  void give_logits(int64_t count);
+  void give_best(int64_t count, Output output);
+  void bind_states(int64_t rows);
+
+  CallMemory& memory_;
+  std::vector<int64_t> skip_, output_mode_, best_tokens_;
+  std::optional<LazyZeros> own_logits_;  // of a call with more rows than the model's memory has
+  float* logits_ = nullptr;
+  std::vector<float> best_logits_, best_shares_;
   std::map<std::string, std::vector<float>> states_;
   std::vector<OrtOwned<OrtValue>> owned_;  // all tensors but the cache's
   std::vector<const char*> input_names_, output_names_;
   std::vector<const OrtValue*> inputs_;
-  size_t own_inputs_;  // those of a source come after them
+  size_t own_inputs_ = 0;  // those of a source come after them
   std::vector<OrtValue*> outputs_;
 };
 

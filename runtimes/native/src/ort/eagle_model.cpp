@@ -2,29 +2,21 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/shown.h"
+#include "ort/fusion.h"
 
 namespace edgespec {
-namespace {
-
-constexpr const char* kFusedStates = "fused_states";
-
-}  // namespace
 
 EagleModel::EagleModel(const ModelGraphs& graphs, const Calls& calls, const OrtModel& target)
     : OrtModel(graphs, calls),
       target_(target),
-      features_(graphs.exported.features),
-      hidden_(graphs.decoder.width_of("hidden")) {}
+      width_(graphs.decoder.width_of("hidden")),
+      head_(width_) {}
 
-int64_t EagleModel::valid_length() const { return std::min(valid_, length()); }
+int64_t EagleModel::valid_length() const { return head_.valid_length(length()); }
 
 void EagleModel::archive(Archive& archive) {
   OrtModel::archive(archive);
-  const auto width = std::ssize(hidden_);
-  archive(hidden_, hidden_position_, valid_);
-  archive.check(std::ssize(hidden_) == width && 0 <= valid_);
+  head_.archive(archive);
 }
 
 // All tokens that the head lacks have the same id there, but the features after them differ.
@@ -33,47 +25,30 @@ Token EagleModel::key_of(int64_t position) const {
 }
 
 void EagleModel::set_states(Call& call, int64_t count) {
-  const int64_t first = length(), end = first + count, known = valid_length();
-  const std::span<float> states = call.state(kFusedStates);
-  if (end <= target_.length() + 1) {  // the target has been at every position before these
+  const int64_t first = length(), end = first + count;
+  const std::span<float> states = call.state("fused_states");
+  if (head_.takes_features(first, end, target_.length())) {
     fuse(first, end, states);
-    if (known == first) valid_ = end;
-    return;
+  } else {
+    std::ranges::copy(head_.hidden(), states.begin());
   }
-  if (count != 1 || hidden_position_ != first - 1) {
-    throw Error("asked to score positions " + shown(first) + " to " + shown(end - 1) +
-                " where the target has scored " + shown(target_.length()) +
-                "; score later ones one at a time");
-  }
-  std::ranges::copy(hidden_, states.begin());
-  valid_ = known;
 }
 
 void EagleModel::store_states(Call& call, int64_t count) {
-  const auto width = std::ssize(hidden_);
-  std::copy_n(call.state("hidden").begin() + (count - 1) * width, width, hidden_.begin());
-  hidden_position_ = length() + count - 1;
+  const std::span<const float> hidden = call.state("hidden");
+  head_.keep_hidden(hidden.subspan((count - 1) * width_, width_), length() + count - 1);
 }
 
 void EagleModel::fuse(int64_t first, int64_t end, std::span<float> states) {
-  const auto width = std::ssize(hidden_);
   if (first == 0) {
-    std::fill_n(states.begin(), width, 0.0F);
+    std::fill_n(states.begin(), width_, 0.0F);
     if (end == 1) return;
-    return fuse(1, end, states.subspan(width));
+    return fuse(1, end, states.subspan(width_));
   }
-  const OrtRuntime& runtime = graphs_.fusion->runtime();
-  const int64_t count = end - first;
-  std::span<const float> read = target_.features(first - 1, end - 1);
-  std::vector<float> features(read.begin(), read.end());
-  const auto input = tensor_over(runtime, features, {count, features_});
-  const auto output = tensor_over(runtime, states.data(), size_t(count * width) * sizeof(float),
-                                  {count, width}, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT);
-  const char *taken = "features", *given = kFusedStates;
-  const OrtValue* inputs = input.get();
-  OrtValue* outputs = output.get();
-  runtime.check(runtime.api().Run(graphs_.fusion->session(), nullptr, &taken, &inputs, 1, &given, 1,
-                                  &outputs));
+  const std::span<const float> read = target_.features(first - 1, end - 1);
+  const std::vector<float> found =
+      fused(*graphs_.fusion, {read.begin(), read.end()}, end - first, width_);
+  std::ranges::copy(found, states.begin());
 }
 
 }  // namespace edgespec

@@ -3,15 +3,13 @@
 
 #include <vector>
 
+#include "ort/eagle_positions.h"
 #include "ort/ort_model.h"
 
 namespace edgespec {
 
-// A position takes the target's features of the position before it, fused.
-//
-// Until the target has computed them, a position takes the head's own hidden state. Such positions
-// are scored one at a time and are not part of `valid_length`: they are scored again after the
-// target has computed its features.
+// A position takes the target's features of the position before it, fused, or the head's own hidden
+// state (`EaglePositions`).
 class EagleModel : public OrtModel {
  public:
   // `target`: whose features it takes; both hold the same text.
@@ -30,10 +28,8 @@ class EagleModel : public OrtModel {
   void fuse(int64_t first, int64_t end, std::span<float> states);
 
   const OrtModel& target_;
-  int64_t features_;              // width of the target's
-  std::vector<float> hidden_;     // the head's own state of its latest row
-  int64_t hidden_position_ = -1;  // the position that returned it
-  int64_t valid_ = 0;             // leading positions that were computed from the target's features
+  int64_t width_;  // of a hidden state
+  EaglePositions head_;
 };
 
 }  // namespace edgespec

@@ -1,5 +1,6 @@
 #include "ort/graph.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -54,9 +55,14 @@ Graph::Graph(const OrtRuntime& runtime, const Kernels& kernels, const GraphFile&
   read_names();
 }
 
+std::vector<int64_t> Graph::shape_of(const std::string& output) const {
+  const auto found = shapes_.find(output);
+  return found == shapes_.end() ? std::vector<int64_t>() : found->second;
+}
+
 int64_t Graph::width_of(const std::string& output) const {
-  const auto found = widths_.find(output);
-  return found == widths_.end() ? 0 : found->second;
+  const auto shape = shape_of(output);
+  return shape.size() == 2 ? std::max<int64_t>(shape[1], 0) : 0;
 }
 
 void Graph::read_names() {
@@ -78,11 +84,11 @@ void Graph::read_names() {
   for (size_t i = 0; i < count; ++i) {
     runtime_.check(api.SessionGetOutputName(session_.get(), i, runtime_.allocator(), &name));
     outputs_.push_back(own(name));
-    add_width(i, outputs_.back());
+    add_shape(i, outputs_.back());
   }
 }
 
-void Graph::add_width(size_t output, const std::string& name) {
+void Graph::add_shape(size_t output, const std::string& name) {
   const OrtApi& api = runtime_.api();
   OrtTypeInfo* type = nullptr;
   runtime_.check(api.SessionGetOutputTypeInfo(session_.get(), output, &type));
@@ -91,10 +97,9 @@ void Graph::add_width(size_t output, const std::string& name) {
   runtime_.check(api.CastTypeInfoToTensorInfo(type, &tensor));
   size_t rank = 0;
   if (tensor != nullptr) runtime_.check(api.GetDimensionsCount(tensor, &rank));
-  if (rank != 2) return;
   std::vector<int64_t> shape(rank);
-  runtime_.check(api.GetDimensions(tensor, shape.data(), rank));
-  if (shape[1] > 0) widths_[name] = shape[1];
+  if (rank > 0) runtime_.check(api.GetDimensions(tensor, shape.data(), rank));
+  shapes_[name] = std::move(shape);
 }
 
 }  // namespace edgespec

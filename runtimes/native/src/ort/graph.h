@@ -29,18 +29,20 @@ class Graph {
   const std::vector<std::string>& outputs() const { return outputs_; }
   // Whether an input may be left out.
   bool has_optional(const std::string& input) const { return optional_inputs_.contains(input); }
+  // The shape of an output; -1 where it depends on the call, empty if there is no such output.
+  std::vector<int64_t> shape_of(const std::string& output) const;
   // The width of an output [rows, width]; 0 if there is none, or it is not known.
   int64_t width_of(const std::string& output) const;
 
  private:
   void read_names();
-  void add_width(size_t output, const std::string& name);
+  void add_shape(size_t output, const std::string& name);
 
   const OrtRuntime& runtime_;
   OrtOwned<OrtSession> session_;
   std::set<std::string> optional_inputs_;
   std::vector<std::string> outputs_;
-  std::map<std::string, int64_t> widths_;
+  std::map<std::string, std::vector<int64_t>> shapes_;
 };
 
 }  // namespace edgespec

@@ -54,6 +54,12 @@ OrtOwned<OrtValue> tensor_over(const OrtRuntime& runtime, void* data, size_t byt
   return {value, runtime.api().ReleaseValue};
 }
 
+const float* numbers_of(const OrtRuntime& runtime, const OrtOwned<OrtValue>& tensor) {
+  void* numbers = nullptr;
+  runtime.check(runtime.api().GetTensorMutableData(tensor.get(), &numbers));
+  return static_cast<const float*>(numbers);
+}
+
 OrtOwned<OrtValue> tensor_over(const OrtRuntime& runtime, std::vector<float>& numbers,
                                const std::vector<int64_t>& shape) {
   return tensor_over(runtime, numbers.data(), numbers.size() * sizeof(float), shape,

@@ -29,7 +29,10 @@ class LazyZeros {
 OrtOwned<OrtValue> tensor_over(const OrtRuntime& runtime, void* data, size_t bytes,
                                const std::vector<int64_t>& shape, ONNXTensorElementDataType type);
 
-// The same, over the numbers of a vector.
+// The numbers of a tensor in the processor's memory, float32.
+const float* numbers_of(const OrtRuntime& runtime, const OrtOwned<OrtValue>& tensor);
+
+// A tensor over the numbers of a vector.
 OrtOwned<OrtValue> tensor_over(const OrtRuntime& runtime, std::vector<float>& numbers,
                                const std::vector<int64_t>& shape);
 OrtOwned<OrtValue> tensor_over(const OrtRuntime& runtime, std::vector<int64_t>& numbers,

@@ -11,35 +11,37 @@ namespace edgespec {
 namespace {
 
 constexpr const char* kFeatures = "features";
-constexpr int64_t kSparePositions = 1;  // of the cache, which a call may overwrite after its own
 
-// Widths of the hidden states that a call binds.
-std::map<std::string, int64_t> states_of(const Graph& graph, const Calls& calls) {
+}  // namespace
+
+CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t rows,
+                       bool keep_features) {
+  const Graph& graph = graphs.decoder;
+  const Exported& exported = graphs.exported;
   std::map<std::string, int64_t> widths;
-  if (calls.keep_features) widths[kFeatures] = graph.width_of(kFeatures);
+  if (keep_features) widths[kFeatures] = graph.width_of(kFeatures);
   if (const int64_t width = graph.width_of("hidden")) {  // an EAGLE head: its states have one width
     widths["hidden"] = widths["fused_states"] = width;
   }
-  return widths;
+  if (keep_features && (widths[kFeatures] != exported.features || exported.features == 0)) {
+    throw Error(graphs.variant.graphs.at("decoder") + " returns " + shown(widths[kFeatures]) +
+                " features of each position and the manifest says " + shown(exported.features) +
+                "; export the pair again");
+  }
+  return {graph, make_cache(graph.runtime(), exported, graphs.variant.cache_format, positions),
+          exported.vocab_size, std::move(widths),
+          LazyZeros(size_t(rows) * exported.vocab_size * sizeof(float))};
 }
-
-}  // namespace
 
 OrtModel::OrtModel(const ModelGraphs& graphs, const Calls& calls)
     : graphs_(graphs),
       exported_(graphs.exported),
       calls_(calls),
-      cache_(make_cache(graphs.decoder.runtime(), graphs.exported, graphs.variant.cache_format,
-                        calls.capacity + calls.min_rows - 1 + kSparePositions)),
-      state_widths_(states_of(graphs.decoder, calls)) {
+      memory_(call_memory(graphs, calls.capacity + calls.min_rows - 1 + kSparePositions, kMaxRows,
+                          calls.keep_features)) {
   if (!calls.keep_features) return;
-  const int64_t width = state_widths_.at(kFeatures);
-  if (width != exported_.features || width == 0) {
-    throw Error(graphs.variant.graphs.at("decoder") + " returns " + shown(width) +
-                " features of each position and the manifest says " + shown(exported_.features) +
-                "; export the pair again");
-  }
-  features_ = std::make_unique<LazyZeros>(size_t(calls.capacity) * width * sizeof(float));
+  features_ =
+      std::make_unique<LazyZeros>(size_t(calls.capacity) * exported_.features * sizeof(float));
 }
 
 Token OrtModel::prefill(const Tokens& prompt, const Answers& answers) {
@@ -96,7 +98,7 @@ LikelyToken OrtModel::likely_token(std::span<const Token> tokens) {
   check_room(count);
   const Call& call = run(tokens, std::max(count, calls_.min_rows), count - 1, Output::kTop);
   append(tokens);
-  return call.likely();
+  return call.likely(0);
 }
 
 void OrtModel::rewind(int64_t length) {
@@ -124,11 +126,9 @@ void OrtModel::store_states(Call& call, int64_t count) {
 Call& OrtModel::run(std::span<const Token> tokens, int64_t rows, int64_t skip, Output output) {
   check_cancelled();
   const bool is_short = rows <= kMaxRows;
-  std::unique_ptr<Call>& call = is_short ? kept_[{rows, skip, output}] : long_;
-  if (call == nullptr || !is_short) {
-    call = std::make_unique<Call>(graphs_.decoder, cache_, rows, skip, output, vocab_size(),
-                                  state_widths_);
-  }
+  const CallShape shape{rows, skip, output};
+  std::unique_ptr<Call>& call = is_short ? kept_[shape] : long_;
+  if (call == nullptr || !is_short) call = std::make_unique<Call>(memory_, shape);
   const int64_t count = std::ssize(tokens);
   call->set(tokens, length(), source_);
   const auto began = std::chrono::steady_clock::now();
@@ -159,7 +159,7 @@ void OrtModel::archive(Archive& archive) {
 
 // The positions of each head lie together, with room for all of the capacity.
 void OrtModel::archive_cache(Archive& archive) {
-  for (const CacheBuffer& buffer : cache_) {
+  for (const CacheBuffer& buffer : memory_.cache) {
     for (int64_t head = 0; head < buffer.heads; ++head) {
       char* first = static_cast<char*>(buffer.memory.data()) + head * buffer.head_bytes;
       archive.bytes(first, length() * buffer.position_bytes);

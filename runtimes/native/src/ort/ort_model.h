@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "core/archive.h"
@@ -35,6 +34,14 @@ struct Calls {
   const std::atomic<bool>& cancelled;
 };
 
+// Positions of a cache that a call may overwrite after its own.
+constexpr int64_t kSparePositions = 1;
+
+// The memory of calls with up to `rows` rows, and of a cache of so many positions. Throws
+// UsageError: there is no memory. Error: the graph returns other features than the manifest says.
+CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t rows,
+                       bool keep_features);
+
 // An exported target or draft that computes one text at a time, with a cache of its own. The graphs
 // are shared.
 class OrtModel : public Model {
@@ -59,8 +66,7 @@ class OrtModel : public Model {
 
   // Everything that later calls depend on.
   virtual void archive(Archive& archive);
-  // Time spent computing so far.
-  double seconds() const { return seconds_; }
+  double seconds() const override { return seconds_; }
   // Is told how far a prompt is read.
   void report_to(Signals& signals) { signals_ = &signals; }
 
@@ -90,13 +96,12 @@ class OrtModel : public Model {
   Tokens source_tokens_;  // of an encoder-decoder: of the latest prompt
   Source source_;
   std::vector<CachedPosition> cached_;
-  std::vector<CacheBuffer> cache_;
+  CallMemory memory_;
   Signals* signals_ = nullptr;
   double seconds_ = 0;
-  std::map<std::string, int64_t> state_widths_;
   std::unique_ptr<LazyZeros> features_;
-  std::map<std::tuple<int64_t, int64_t, Output>, std::unique_ptr<Call>> kept_;  // short calls
-  std::unique_ptr<Call> long_;  // the latest that computed a prompt
+  std::map<CallShape, std::unique_ptr<Call>> kept_;  // short calls
+  std::unique_ptr<Call> long_;                       // the latest that computed a prompt
 };
 
 }  // namespace edgespec

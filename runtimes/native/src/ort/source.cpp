@@ -6,9 +6,11 @@ namespace edgespec {
 namespace {
 
 constexpr const char* kTokens = "tokens";
-constexpr const char* kCross = "cross_";  // others are hidden states, for drafts that read them
+constexpr const char* kCross = "cross_";
 
 }  // namespace
+
+bool is_cross(const std::string& output) { return output.starts_with(kCross); }
 
 Source encoded(const Graph& encoder, std::span<const Token> tokens) {
   const OrtRuntime& runtime = encoder.runtime();
@@ -16,7 +18,7 @@ Source encoded(const Graph& encoder, std::span<const Token> tokens) {
   const auto input = tensor_over(runtime, ids, {std::ssize(ids)});
   Source source;
   for (const std::string& output : encoder.outputs()) {
-    if (output.starts_with(kCross)) source.names.push_back(output);
+    if (is_cross(output)) source.names.push_back(output);
   }
   std::vector<const char*> names;
   for (const std::string& name : source.names) names.push_back(name.c_str());

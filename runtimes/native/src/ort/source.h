@@ -16,6 +16,9 @@ struct Source {
   std::vector<OrtOwned<OrtValue>> tensors;
 };
 
+// Whether an encoder's output is such; others are hidden states, for drafts that read them.
+bool is_cross(const std::string& output);
+
 // Runs an encoder on all tokens of a source.
 Source encoded(const Graph& encoder, std::span<const Token> tokens);
 

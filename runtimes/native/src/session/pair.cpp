@@ -10,7 +10,8 @@
 #include "core/error.h"
 #include "core/shown.h"
 #include "device/machine.h"
-#include "invariance/measure.h"
+#include "invariance/measure_shared.h"
+#include "ort/eagle_batch.h"
 #include "ort/eagle_model.h"
 #include "text/message_text.h"
 
@@ -96,6 +97,7 @@ Pair::Pair(const std::string& folder, const LoadOptions& options)
   max_rows_ = known ? known->max_rows : kMaxRows;
   is_row_invariant_ = known && known->is_row_invariant;
   may_speculate_ = options.allow_inexact || is_row_invariant_;
+  keeps_bits_in_shared_calls_ = known && known->texts;
 }
 
 std::optional<RowInvariance> Pair::invariance_here(const LoadOptions& options) const {
@@ -109,17 +111,24 @@ std::optional<RowInvariance> Pair::invariance_here(const LoadOptions& options) c
       std::min(measured_capacity(), manifest_.target.positions.value_or(measured_capacity()));
   OrtModel model(target_, Calls{capacity, 1, std::nullopt, false, never});
   const Findings found = measure_row_invariance(model);
-  const RowInvariance result{found.is_row_invariant, found.min_rows, kMaxRows, own};
+  const bool texts = found.is_row_invariant && found.min_rows == 1 && shares_calls(target_) &&
+                     keeps_bits(found.passages, capacity);
+  const RowInvariance result{found.is_row_invariant, found.min_rows, kMaxRows, own, texts};
   keep_invariance(manifest_, target_.variant, result,
                   machine_sentence(runtime_.version(), options.threads), found.one_row_difference);
   return result;
 }
 
-Costs Pair::guessed_costs(bool with_model) const {
+bool Pair::keeps_bits(const std::vector<Passage>& passages, int64_t capacity) const {
+  OrtBatch batch(target_, sampling(), std::ssize(passages) + 1, capacity, false);
+  return is_batch_invariant(batch, passages);
+}
+
+Costs Pair::guessed_costs(bool with_model, int64_t longest) const {
   const auto bytes = [&](const ModelGraphs& graphs) {
     return double(manifest_.bytes_of(graphs.variant));
   };
-  return estimated_costs(bytes(target_), with_model ? bytes(*draft_) : 0, max_rows_ - 1,
+  return estimated_costs(bytes(target_), with_model ? bytes(*draft_) : 0, longest,
                          target_.variant.row_cost.with(kernels_.target), min_rows_);
 }
 
@@ -128,6 +137,26 @@ void Pair::check_may_speculate() const {
   throw Error(
       "this target is not row-invariant on this machine, so speculation might change its text; "
       "decode without a draft, export another format, or load it with allow_inexact");
+}
+
+void Pair::check_may_share() const {
+  const std::string way_out = "; make each text in a session of its own";
+  if (!shares_calls(target_) || (draft_ && !shares_calls(*draft_))) {
+    throw UsageError(manifest_.folder.string() + " has graphs that compute one text in a call" +
+                     way_out + ", or export the pair again");
+  }
+  if (!target_.variant.run_by_kernels) {
+    throw Error("the target's format " + shown(std::string_view(target_.variant.name)) +
+                " is not computed by edgespec's kernels alone, so texts that share calls might "
+                "differ from those alone" +
+                way_out + ", or export another format");
+  }
+  if (!keeps_bits_in_shared_calls_) {
+    throw Error(
+        "on this machine, texts that share calls of this target were found to differ from those "
+        "alone, or this was not measured" +
+        way_out);
+  }
 }
 
 const Tokenizer& Pair::tokenizer() const {
@@ -163,6 +192,16 @@ std::unique_ptr<OrtModel> Pair::make_draft(const OrtModel& target,
   const Calls calls{capacity_, 1, std::nullopt, false, cancelled};
   if (draft_->fusion) return std::make_unique<EagleModel>(*draft_, calls, target);
   return std::make_unique<OrtModel>(*draft_, calls);
+}
+
+std::unique_ptr<OrtBatch> Pair::make_targets(int64_t count) const {
+  const bool keep_features = draft_ && draft_->fusion;
+  return std::make_unique<OrtBatch>(target_, sampling(), count, capacity_, keep_features);
+}
+
+std::unique_ptr<OrtBatch> Pair::make_drafts(OrtBatch& targets) const {
+  if (draft_->fusion) return std::make_unique<EagleBatch>(*draft_, sampling(), targets);
+  return std::make_unique<OrtBatch>(*draft_, sampling(), targets.count(), capacity_, false);
 }
 
 }  // namespace edgespec

@@ -11,7 +11,8 @@
 #include "costs/costs.h"
 #include "device/kernels.h"
 #include "drafters/vocabulary.h"
-#include "ort/ort_model.h"
+#include "invariance/measure.h"
+#include "ort/ort_batch.h"
 #include "text/prompt.h"
 #include "text/tokenizer.h"
 
@@ -45,9 +46,12 @@ class Pair {
   // The longest verification: positions of a call up to which the target's bits are the same.
   int64_t max_rows() const { return max_rows_; }
   // Costs of rounds with the draft model, or with prompt lookup, before any is timed.
-  Costs guessed_costs(bool with_model) const;
+  Costs guessed_costs(bool with_model) const { return guessed_costs(with_model, max_rows_ - 1); }
+  Costs guessed_costs(bool with_model, int64_t longest) const;
   // Throws Error: drafts might change the target's text on this machine.
   void check_may_speculate() const;
+  // Throws Error: texts that share calls might differ from those alone on this machine.
+  void check_may_share() const;
 
   // Read when it is first needed: programs that give token ids do without. Throws Error: the file
   // is no tokenizer, or has what is not known here, by name.
@@ -70,10 +74,18 @@ class Pair {
   std::unique_ptr<OrtModel> make_draft(const OrtModel& target,
                                        const std::atomic<bool>& cancelled) const;
 
+  // Sequences with caches of their own that share the calls of the target, and of the draft. Drafts
+  // that read their target keep a reference to it.
+  std::unique_ptr<OrtBatch> make_targets(int64_t count) const;
+  std::unique_ptr<OrtBatch> make_drafts(OrtBatch& targets) const;
+
  private:
   // Whether the target is row-invariant here: known, or measured now, which takes seconds once.
   // None where it is not known and may be inexact.
   std::optional<RowInvariance> invariance_here(const LoadOptions& options) const;
+
+  // Whether these texts have the same logits in calls that they share.
+  bool keeps_bits(const std::vector<Passage>& passages, int64_t capacity) const;
 
   Manifest manifest_;
   Kernels kernels_;
@@ -83,7 +95,7 @@ class Pair {
   std::unique_ptr<Vocabulary> vocabulary_;
   int64_t capacity_ = 0;
   int64_t min_rows_, max_rows_;
-  bool is_row_invariant_, may_speculate_;
+  bool is_row_invariant_, may_speculate_, keeps_bits_in_shared_calls_;
   mutable std::once_flag tokenizer_read_;
   mutable std::unique_ptr<const Tokenizer> tokenizer_;
 };

@@ -57,6 +57,11 @@ RuleName rule_of(const Request& request) {
   return request.sampling.greedy() ? RuleName::kToken : RuleName::kCoupled;
 }
 
+bool keeps_text(const Request& request, const Pair& pair) {
+  return pair.is_row_invariant() &&
+         (request.sampling.greedy() || rule_of(request) == RuleName::kCoupled);
+}
+
 Request checked(Request request, const Pair& pair) {
   check(request.sampling);
   check_answers(request);

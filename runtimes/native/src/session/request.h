@@ -45,6 +45,9 @@ struct Request {
 // The rule that decides a text's tokens. Without a draft only the coupled rule's noise has a say.
 RuleName rule_of(const Request& request);
 
+// Whether the text is the same whatever γ is, so that γ may go by the clock.
+bool keeps_text(const Request& request, const Pair& pair);
+
 // The request with its checks done, and what follows from it filled in. Throws UsageError: an
 // option is out of its range. Error: drafts might change the text.
 Request checked(Request request, const Pair& pair);

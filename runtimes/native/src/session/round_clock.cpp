@@ -23,23 +23,22 @@ RoundClock::RoundClock(const Pair& pair)
   measured_model_.emplace(*model_->now(), verification_, &*drafting_);
 }
 
-Gamma RoundClock::gamma(const Request& request, const OrtModel& target, const OrtModel* draft) {
+Gamma RoundClock::gamma(const Request& request, const Model& target, const Model* draft) {
   if (request.gamma != kGammaAuto) return {std::make_unique<Fixed>(request.gamma)};
-  const bool keeps_text = pair_.is_row_invariant() &&
-                          (request.sampling.greedy() || rule_of(request) == RuleName::kCoupled);
+  const bool by_clock = keeps_text(request, pair_);
   if (draft == nullptr) {
-    if (!keeps_text) return {std::make_unique<Adaptive>(lookup_)};
+    if (!by_clock) return {std::make_unique<Adaptive>(lookup_)};
     return {timed(std::make_unique<Adaptive>(measured_lookup_), target, nullptr)};
   }
-  auto confident = keeps_text ? std::make_unique<Confident>(*measured_model_)
-                              : std::make_unique<Confident>(*model_);
+  auto confident = by_clock ? std::make_unique<Confident>(*measured_model_)
+                            : std::make_unique<Confident>(*model_);
   const Confident* ends_drafts = confident.get();
-  if (!keeps_text) return {std::move(confident), ends_drafts};
+  if (!by_clock) return {std::move(confident), ends_drafts};
   return {timed(std::move(confident), target, draft), ends_drafts};
 }
 
 std::unique_ptr<Controller> RoundClock::timed(std::unique_ptr<Controller> controller,
-                                              const OrtModel& target, const OrtModel* draft) {
+                                              const Model& target, const Model* draft) {
   return std::make_unique<Timed>(
       std::move(controller), [&target] { return target.length(); }, verification_,
       draft ? &*drafting_ : nullptr, [draft] { return draft->seconds(); }, now);

@@ -19,7 +19,7 @@ uint64_t Session::begin(Request request) {
   const uint64_t seed = *request.seed;
   OrtModel* draft = draft_for(request);
   auto text = std::make_unique<Text>(std::move(request), *pair_, *target_, draft, clock_);
-  text->begin();
+  computed(text->begin());
   text_ = std::move(text);
   return seed;
 }
@@ -27,7 +27,7 @@ uint64_t Session::begin(Request request) {
 Piece Session::next() {
   if (text_ == nullptr) throw UsageError("no text was begun in this session; begin one first");
   try {
-    return text_->next();
+    return computed(text_->next());
   } catch (const Error&) {
     text_.reset();  // it cannot go on
     throw;

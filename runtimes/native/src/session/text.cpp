@@ -20,7 +20,7 @@ bool holds(const Tokens& tokens, Token token) {
 
 }  // namespace
 
-Text::Text(Request request, const Pair& pair, OrtModel& target, OrtModel* draft, RoundClock& clock)
+Text::Text(Request request, const Pair& pair, Model& target, Model* draft, CostClock& clock)
     : request_(std::move(request)),
       pair_(pair),
       target_(target),
@@ -42,17 +42,17 @@ Text::Text(Request request, const Pair& pair, OrtModel& target, OrtModel* draft,
   }
 }
 
-void Text::begin() {
+Requests<int64_t> Text::begin() {
   make_loop(std::nullopt);
-  computed(loop_->begin());
+  return loop_->begin();
 }
 
-Piece Text::next() {
-  std::optional<Round> round = computed(loop_->next());
+Requests<Piece> Text::next() {
+  std::optional<Round> round = co_await loop_->next();
   if (!round) {
     has_ended_ = true;
     if (growing_) growing_->end(new_text_);
-    return {{}, {}, ending(), std::exchange(new_text_, {})};
+    co_return Piece{{}, {}, ending(), std::exchange(new_text_, {})};
   }
   Piece piece{*std::move(round), {}, Ending::kNone, std::exchange(new_text_, {})};
   if (request_.logprobs) {
@@ -60,7 +60,7 @@ Piece Text::next() {
       piece.logprobs.push_back(log_probability(score_.logits(std::ssize(piece.logprobs)), token));
     }
   }
-  return piece;
+  co_return piece;
 }
 
 void Text::archive(Archive& archive) {

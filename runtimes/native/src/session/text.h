@@ -9,8 +9,8 @@
 #include "core/decode.h"
 #include "core/sampling.h"
 #include "drafters/model_drafter.h"
+#include "session/cost_clock.h"
 #include "session/request.h"
-#include "session/round_clock.h"
 #include "text/growing_text.h"
 
 namespace edgespec {
@@ -30,11 +30,11 @@ class Text {
  public:
   // `request`: a checked one. `draft`: null where no model drafts. Both models and the clock must
   // outlive it.
-  Text(Request request, const Pair& pair, OrtModel& target, OrtModel* draft, RoundClock& clock);
+  Text(Request request, const Pair& pair, Model& target, Model* draft, CostClock& clock);
 
   // Reads the prompt. Either this or `archive` comes first.
-  void begin();
-  Piece next();
+  Requests<int64_t> begin();
+  Requests<Piece> next();
   Request& request() { return request_; }
   // Where the text is; its models' caches are not part of it, and come before it. Throws Error:
   // what was read does not fit them.
@@ -53,8 +53,8 @@ class Text {
 
   Request request_;
   const Pair& pair_;
-  OrtModel& target_;
-  OrtModel* draft_;
+  Model& target_;
+  Model* draft_;
   Tokens eos_;
   SamplingProcessor process_;
   std::unique_ptr<Randomness> randomness_;

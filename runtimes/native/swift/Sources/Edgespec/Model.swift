@@ -66,6 +66,9 @@ public final class Model: @unchecked Sendable {
     /// A session, with the memory of its caches.
     public func openSession() throws -> Session { try Session { edgespec_open_session(handle, &$0) } }
 
+    /// A batch of so many texts at once.
+    public func openBatch(_ texts: Int) throws -> Batch { try Batch(handle, texts) }
+
     /// A saved session, which goes on with its text as the saved one did: `Session.rest`.
     public func loadSession(_ file: String) throws -> Session {
         try withText(file, "the file") { path in try Session { edgespec_load_session(handle, path, &$0) } }

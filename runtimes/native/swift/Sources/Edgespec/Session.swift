@@ -16,6 +16,18 @@ public struct Message {
     }
 }
 
+/// Calls `body` with a conversation as the library takes it.
+func withTurns<Result>(_ messages: [Message], _ body: ([edgespec_turn]) throws -> Result) throws -> Result {
+    for one in messages where (one.role + one.content).utf8.contains(0) {
+        throw EdgespecError(usage: "a message has the character U+0000; leave it out")
+    }
+    let strings = messages.flatMap { [strdup($0.role), strdup($0.content)] }
+    defer { strings.forEach { free($0) } }
+    return try body(stride(from: 0, to: strings.count, by: 2).map {
+        edgespec_turn(role: UnsafePointer(strings[$0]), content: UnsafePointer(strings[$0 + 1]))
+    })
+}
+
 /// One text after the other, with caches of its own. One task at a time may use it; `cancel` may be called by
 /// any.
 public final class Session: @unchecked Sendable {
@@ -65,16 +77,10 @@ public final class Session: @unchecked Sendable {
 
     /// Begins the answer to a conversation, whose last message is a user's.
     public func begin(_ messages: [Message], _ options: Options = Options()) throws -> Text {
-        for one in messages where (one.role + one.content).utf8.contains(0) {
-            throw EdgespecError(usage: "a message has the character U+0000; leave it out")
-        }
-        let strings = messages.flatMap { [strdup($0.role), strdup($0.content)] }
-        defer { strings.forEach { free($0) } }
-        let turns = stride(from: 0, to: strings.count, by: 2).map {
-            edgespec_turn(role: UnsafePointer(strings[$0]), content: UnsafePointer(strings[$0 + 1]))
-        }
         var seed: UInt64 = 0
-        try options.taken { try check(edgespec_begin_chat(handle, turns, turns.count, $0, &seed)) }
+        try withTurns(messages) { turns in
+            try options.taken { try check(edgespec_begin_chat(handle, turns, turns.count, $0, &seed)) }
+        }
         return Text(self, seed)
     }
 

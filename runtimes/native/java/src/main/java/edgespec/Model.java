@@ -25,6 +25,16 @@ public final class Model implements AutoCloseable {
     }
   }
 
+  /** A batch of so many texts at once. It goes on when the model is closed. */
+  public Batch openBatch(int texts) {
+    long model = handle.acquire();
+    try {
+      return new Batch(Native.openBatch(model, texts));
+    } finally {
+      handle.release();
+    }
+  }
+
   /** A saved session, which goes on with its text as the saved one did: {@link Session#rest}. */
   public Session loadSession(String file) {
     byte[] path = Utf8.of(file, "the file");

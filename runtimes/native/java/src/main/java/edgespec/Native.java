@@ -42,6 +42,24 @@ final class Native {
 
   static native void cancel(long session);
 
+  static native long openBatch(long model, int texts);
+
+  static native void closeBatch(long batch);
+
+  static native AddedText batchAdd(long batch, long[] prompt, Options options);
+
+  static native AddedText batchAddText(long batch, byte[] prompt, Options options);
+
+  static native AddedText batchAddChat(
+      long batch, byte[][] roles, byte[][] contents, Options options);
+
+  /** Puts the text's number into text, also where it throws. */
+  static native Piece batchNext(long batch, long[] text);
+
+  static native Progress batchProgress(long batch, long text);
+
+  static native void batchCancel(long batch, long text);
+
   static native long[] encode(long model, byte[] text);
 
   static native byte[] decode(long model, long[] tokens);
