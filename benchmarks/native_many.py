@@ -28,8 +28,14 @@ sys.path.insert(0, str(ROOT / "tests"))
 native_library = import_module("native_library")  # the same binding that the tests use
 
 Texts = list[list[int]]
-PYTHON: dict[str, dict[str, Any]] = {"plain": {"draft": False}, "draft": {}}
-NATIVE: dict[str, dict[str, Any]] = {"plain": {"draft": 0}, "draft": {"draft": 1, "gamma": -1}}
+# Python's default also looks tokens up, which the library does not beside a draft model.
+PYTHON: dict[str, dict[str, Any]] = {
+    "plain": {"draft": False},
+    "model": {"draft": "model"},
+    "default": {},
+}
+MODEL = {"draft": 1, "gamma": -1}
+NATIVE: dict[str, dict[str, Any]] = {"plain": {"draft": 0}, "model": MODEL, "default": MODEL}
 SAMPLING: dict[str, dict[str, Any]] = {
     "greedy": {},
     "sampled": {"temperature": 0.8, "top_p": 0.95},
@@ -70,7 +76,7 @@ def main() -> None:
     session = model.session()
     alone = [session.text(one, draft=0, max_new_tokens=options.tokens) for one in prompts]
     together = native_texts(
-        model, prompts, options.texts, {**NATIVE["draft"], "max_new_tokens": options.tokens}
+        model, prompts, options.texts, {**MODEL, "max_new_tokens": options.tokens}
     )
     if alone != together:
         sys.exit("the texts of a batch are not those of a session")

@@ -83,6 +83,24 @@ def test_the_examples_answer_as_python_does(built, chat_folder, tmp_path, langua
     assert output(program, chat_folder, runtime_library(), "Hi") == expected.text
 
 
+@pytest.mark.parametrize("language", COMPILERS)
+def test_the_examples_make_several_texts_as_python_does(
+    built, int8_folder, int8_pair, tmp_path, language
+):
+    program, texts = compiled("together", language, tmp_path), ["Hi", "A few words", "Hi there"]
+    options = {"chat": False, "max_new_tokens": 32, "draft": False}
+    expected = [int8_pair.generate(text, **options) for text in texts]
+    found = output(program, int8_folder, runtime_library(), *texts)
+    if language == "cpp":
+        assert found == "".join(f"{one.text}\n" for one in expected)
+        return
+    made = [list(map(int, line.split())) for line in found.splitlines()]
+    for number, one in enumerate(expected):
+        assert [token for text, token in made if text == number] == one.token_ids
+    refused = subprocess.run([program, tmp_path, "x", "5"], capture_output=True, check=False)
+    assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1)
+
+
 def test_the_example_translates_as_python_does(built, pair_folder, tmp_path):
     text = "the library is new and fast"
     program = compiled("translate", "c", tmp_path)

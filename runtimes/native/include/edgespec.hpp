@@ -227,7 +227,7 @@ class Model {
 
   Session session() { return Session(handle_.get()); }
   // A batch of so many texts at once.
-  Batch batch(std::size_t texts) { return Batch(handle_.get(), texts); }
+  Batch batch(std::size_t texts) const { return Batch(handle_.get(), texts); }
   Session load_session(const std::string& file) {
     edgespec_session* made = nullptr;
     check(edgespec_load_session(handle_.get(), file.c_str(), &made));

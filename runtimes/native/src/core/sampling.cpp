@@ -82,7 +82,13 @@ Distribution SamplingProcessor::operator()(Row logits) {
   check_largest_logit(logits[best]);
   const double highest = logits[best];
   double total = 0;
-  auto [tokens, weights] = weighed(truncated(logits, highest), highest, total);
+  Left kept;
+  if (!keeps_all_logits()) {
+    kept = truncated(logits, highest);
+    drop_improbable(kept, highest);
+    logits = kept.values;
+  }
+  auto [tokens, weights] = weighed(std::move(kept.tokens), logits, highest, total);
   if (sampling_.min_p > 0) {  // the most probable token weighs exp(0) = 1
     keep_at_least(tokens, weights, float(sampling_.min_p));
     total = sum(weights);
@@ -112,31 +118,45 @@ SamplingProcessor::Left SamplingProcessor::truncated(Row logits, double highest)
   return left;
 }
 
-SamplingProcessor::Left SamplingProcessor::weighed(Left left, double highest, double& total) const {
-  const float inverse = float(1 / sampling_.temperature);
-  std::vector<float> weights(left.values.size());
+void SamplingProcessor::drop_improbable(Left& left, double highest) const {
+  if (!(sampling_.min_p > 0) || sampling_.top_p < 1) return;
+  // A little lower, so that rounding drops no token that the exact min-p test keeps.
+  const double lowest = highest + sampling_.temperature * std::log(sampling_.min_p) - 1e-3;
+  keep_at_least(left.tokens, left.values, float(lowest));
+}
+
+SamplingProcessor::Left SamplingProcessor::weighed(std::shared_ptr<const Tokens> tokens, Row logits,
+                                                   double highest, double& total) {
   if (sampling_.top_p < 1) {
-    Tokens indices(left.values.size());
-    const int64_t count =
-        kernels_.nucleus(left.values.data(), std::ssize(left.values), float(highest), inverse,
-                         sampling_.top_p, indices.data(), weights.data());
-    indices.resize(count);
-    weights.resize(count);
-    if (left.tokens) {
-      for (Token& index : indices) index = (*left.tokens)[index];
-    }
-    total = sum(weights);
-    return {std::make_shared<const Tokens>(std::move(indices)), std::move(weights)};
+    Left left = nucleus(tokens, logits, highest);
+    total = sum(left.values);
+    return left;
   }
-  if (sampling_.min_p > 0) {
-    // A little lower, so that rounding drops no token that the exact min-p test keeps.
-    const double lowest = highest + sampling_.temperature * std::log(sampling_.min_p) - 1e-3;
-    keep_at_least(left.tokens, left.values, float(lowest));
-    weights.resize(left.values.size());
+  std::vector<float> weights(logits.size());
+  total = kernels_.weigh(logits.data(), std::ssize(logits), float(highest),
+                         float(1 / sampling_.temperature), weights.data());
+  return {std::move(tokens), std::move(weights)};
+}
+
+SamplingProcessor::Left SamplingProcessor::nucleus(const std::shared_ptr<const Tokens>& tokens,
+                                                   Row logits, double highest) {
+  if (indices_.size() < logits.size()) {
+    indices_.resize(logits.size());
+    weights_.resize(logits.size());
   }
-  total = kernels_.weigh(left.values.data(), std::ssize(left.values), float(highest), inverse,
-                         weights.data());
-  return {std::move(left.tokens), std::move(weights)};
+  const int64_t count = kernels_.nucleus(logits.data(), std::ssize(logits), float(highest),
+                                         float(1 / sampling_.temperature), sampling_.top_p,
+                                         indices_.data(), weights_.data());
+  auto kept = std::make_shared<Tokens>(indices_.begin(), indices_.begin() + count);
+  if (tokens) {
+    for (Token& index : *kept) index = (*tokens)[index];
+  }
+  return {std::move(kept), {weights_.begin(), weights_.begin() + count}};
+}
+
+bool SamplingProcessor::keeps_all_logits() const {
+  return sampling_.top_n_sigma == 0 && sampling_.top_k == 0 &&
+         (sampling_.min_p == 0 || sampling_.top_p < 1);
 }
 
 std::shared_ptr<const Tokens> SamplingProcessor::all_tokens(int64_t count) {

@@ -34,15 +34,23 @@ class SamplingProcessor {
     std::shared_ptr<const Tokens> tokens;  // null: all tokens, 0 … k - 1
     std::vector<float> values;
   };
+  // Whether only the softmax, or top-p, looks at the logits: then they are not copied.
+  bool keeps_all_logits() const;
   // Those that top-n-sigma and top-k keep, with their logits.
   Left truncated(Row logits, double highest) const;
-  // What top-p, or the plain softmax, makes of them; `total` is the sum of the weights.
-  Left weighed(Left left, double highest, double& total) const;
+  // Those that min-p may keep.
+  void drop_improbable(Left& left, double highest) const;
+  // What top-p, or the plain softmax, makes of logits; `total` is the sum of the weights.
+  Left weighed(std::shared_ptr<const Tokens> tokens, Row logits, double highest, double& total);
+  Left nucleus(const std::shared_ptr<const Tokens>& tokens, Row logits, double highest);
   std::shared_ptr<const Tokens> all_tokens(int64_t count);
 
   const SamplingTable& kernels_;
   Sampling sampling_;
   std::shared_ptr<const Tokens> all_;
+  // What nucleus writes, which is far more than it keeps.
+  Tokens indices_;
+  std::vector<float> weights_;
 };
 
 }  // namespace edgespec
