@@ -19,7 +19,15 @@ JAR = LIBRARY.parent / "java" / "edgespec.jar"
 REQUESTS = (
     {"draft": "MODEL", "maxNewTokens": 24},
     {"draft": "MODEL", "rule": "TOKEN", "temperature": 0.8, "topP": 0.9, "gamma": 3, "seed": 3},
-    {"draft": "MODEL", "rule": "BLOCK", "temperature": 1.2, "topK": 20, "minP": 0.01, "seed": 4},
+    {
+        "draft": "MODEL",
+        "rule": "BLOCK",
+        "gamma": 4,
+        "temperature": 1.2,
+        "topK": 20,
+        "minP": 0.01,
+        "seed": 4,
+    },
     {"draft": "MODEL", "temperature": 1.0, "seed": 2**64 - 1, "repetitionPenalty": 1.1},
     {"draft": "LOOKUP", "presencePenalty": 0.3, "frequencyPenalty": 0.2, "logprobs": "true"},
     {"draft": "NONE", "temperature": 0.9, "topNSigma": 1.5, "seed": 6, "logitBias": "7:2.5"},

@@ -45,7 +45,7 @@ internal static class Together
         }
         catch (EdgespecException failure) when (failure.Status == Status.Usage)
         {
-            batch.Progress(0, out long _, out long _);
+            batch.Progress(0, out long read, out long toRead);
             return;
         }
         throw new Exception(name);
