@@ -6,14 +6,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
+#include "kernels/prefetch.h"
 #include "threads/parallel_for.h"
 
 namespace edgespec {
-
-constexpr int64_t kFewRows = 3;  // with up to 3 rows, computing is faster than reading weights
 
 inline int64_t rounded_up_quotient(int64_t count, int64_t unit) {
   return (count + unit - 1) / unit;
@@ -35,19 +33,6 @@ class Shares {
  private:
   int64_t panels_, count_;
 };
-
-// Prefetches weights 8 KB ahead, because the hardware prefetcher stops at each page of 4 KB. With
-// few rows the hint is NTA: weights bypass the second-level cache and evict nothing from it. With
-// more rows it is T1: lines would leave the first-level cache before they are used.
-template <int rows, int64_t bytes>
-[[gnu::always_inline]] inline void prefetch(const std::byte* weights) {
-  constexpr int64_t kAhead = 8192;
-  constexpr int kNonTemporal = 0, kSecondLevel = 2;
-#pragma GCC unroll 8
-  for (int64_t line = 0; line < bytes; line += 64) {
-    __builtin_prefetch(weights + kAhead + line, 0, rows <= kFewRows ? kNonTemporal : kSecondLevel);
-  }
-}
 
 // Calls With<count>::run(first row, arguments…) for all rows, in parts of equal size, at most
 // `most` each.
