@@ -16,39 +16,51 @@ struct Shape {
 };
 
 constexpr Shape kShapes[] = {{1, 1}, {3, 31}, {4, 32}, {5, 33}, {63, 48}, {129, 97}, {576, 200}};
-constexpr int64_t kCounts[] = {0, 1, 3, 12, 13, 29};
+constexpr int64_t kCounts[] = {0, 1, 3, 12, 13, 16, 17, 29, 33, 49};
 
 void quantize(const std::vector<float>& x, int64_t count, int64_t width, QuantizedRows& rows) {
   rows.resize(count, width);
   for (int64_t r = 0; r < count; ++r) quantize_row_by_max(x.data() + r * width, rows, r);
 }
 
+void check_int8(const PackedInt8& packed, const std::vector<int8_t>& weights, int64_t count,
+                const Threads& threads) {
+  const int64_t in = packed.in(), out = packed.out();
+  const auto scale = floats(out), x = floats(count * in), added = floats(count * out);
+  QuantizedRows rows;
+  quantize(x, count, in, rows);
+  std::vector<float> y(static_cast<size_t>(count * out)), one(static_cast<size_t>(out));
+  packed.multiply(rows, scale.data(), added.data(), y.data(), threads);
+  for (int64_t r = 0; r < count; ++r) {
+    for (int64_t o = 0; o < out; ++o) {
+      int32_t sum = 0;
+      for (int64_t i = 0; i < in; ++i) sum += rows.row(r)[i] * weights[i * out + o];
+      const float product = float(sum) * (rows.scale[r] * scale[o]);
+      CHECK(y[r * out + o] == added[r * out + o] + product);
+    }
+    QuantizedRows alone;
+    quantize({x.begin() + r * in, x.begin() + (r + 1) * in}, 1, in, alone);
+    packed.multiply(alone, scale.data(), added.data() + r * out, one.data(), threads);
+    CHECK(same_bits(one.data(), y.data() + r * out, out));
+  }
+}
+
 void int8_products_are_those_of_a_loop() {
   Pool pool(2);
   for (const auto [in, out] : kShapes) {
     const auto weights = int8s(in * out);
-    const auto scale = floats(out);
     const PackedInt8 packed(weights.data(), in, out, out, 1);
-    for (const int64_t count : kCounts) {
-      const auto x = floats(count * in), added = floats(count * out);
-      QuantizedRows rows;
-      quantize(x, count, in, rows);
-      std::vector<float> y(static_cast<size_t>(count * out)), one(static_cast<size_t>(out));
-      packed.multiply(rows, scale.data(), added.data(), y.data(), pool.threads());
-      for (int64_t r = 0; r < count; ++r) {
-        for (int64_t o = 0; o < out; ++o) {
-          int32_t sum = 0;
-          for (int64_t i = 0; i < in; ++i) sum += rows.row(r)[i] * weights[i * out + o];
-          const float product = float(sum) * (rows.scale[r] * scale[o]);
-          CHECK(y[r * out + o] == added[r * out + o] + product);
-        }
-        QuantizedRows alone;
-        quantize({x.begin() + r * in, x.begin() + (r + 1) * in}, 1, in, alone);
-        packed.multiply(alone, scale.data(), added.data() + r * out, one.data(), pool.threads());
-        CHECK(same_bits(one.data(), y.data() + r * out, out));
-      }
-    }
+    for (const int64_t count : kCounts) check_int8(packed, weights, count, pool.threads());
   }
+}
+
+// More than a megabyte, in which they pass in parts.
+void so_are_those_of_more_rows_than_a_cache_holds() {
+  Pool pool(2);
+  constexpr int64_t kIn = 16'500, kOut = 33;
+  const auto weights = int8s(kIn * kOut);
+  const PackedInt8 packed(weights.data(), kIn, kOut, kOut, 1);
+  check_int8(packed, weights, 83, pool.threads());
 }
 
 // The bits of floats that both formats hold exactly: small integers.
@@ -95,6 +107,7 @@ void half_products_of_integers_are_exact() {
 int main() {
   using namespace edgespec::test;
   int8_products_are_those_of_a_loop();
+  so_are_those_of_more_rows_than_a_cache_holds();
   half_products_of_integers_are_exact<edgespec::Float16>();
   half_products_of_integers_are_exact<edgespec::BFloat16>();
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/aligned_vector.h"
+
 namespace edgespec {
 
 constexpr int64_t kGroup = 32;  // numbers with one scale
@@ -15,7 +17,7 @@ struct GroupedRows {
   int64_t width = 0;
   int64_t groups = 0;
   int64_t stride = 0;  // bytes from one row's values to the next
-  std::vector<int8_t> values;
+  AlignedVector<int8_t> values;
   std::vector<float> scale;  // [count, groups]
   std::vector<float> sums;   // [count, groups]: the sum of a group's values
 

@@ -4,6 +4,7 @@
 
 #include "kernels/dots/dots.h"
 #include "kernels/panels.h"
+#include "kernels/tiles/int8.h"
 
 namespace edgespec {
 namespace {
@@ -23,6 +24,7 @@ struct Product {
   float* y;
 };
 
+#ifndef EDGESPEC_TILES
 // The products of one panel with `count` rows.
 template <int count>
 struct MultiplyPanel {
@@ -55,6 +57,7 @@ void MultiplyPanel<count>::run(int64_t first_row, const Product& product, const 
     }
   }
 }
+#endif
 
 }  // namespace
 
@@ -87,8 +90,13 @@ void PackedInt8::multiply(const QuantizedRows& rows, const float* scale, const f
   }
   const Product product{packed_.get(),      panel_bytes_, out_,  rows, Int8Inputs(rows),
                         corrections.data(), scale,        added, y};
-  each_panel<kMaxRows, MultiplyPanel>(rows.count, rounded_up_quotient(out_, kPanel), panel_bytes_,
-                                      product, threads);
+  const int64_t panels = rounded_up_quotient(out_, kPanel);
+#ifdef EDGESPEC_TILES
+  each_part(rows.count, rows.stride, panels, panel_bytes_, threads,
+            [&](auto... part) { multiply_part(product, part...); });
+#else
+  each_panel<kMaxRows, MultiplyPanel>(rows.count, panels, panel_bytes_, product, threads);
+#endif
 }
 
 }  // namespace edgespec

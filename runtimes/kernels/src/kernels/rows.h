@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/aligned_vector.h"
+
 namespace edgespec {
 
 // Bytes from one row of `columns` bytes to the next: an odd number of cache lines, because rows a
@@ -20,7 +22,7 @@ struct QuantizedRows {
   int64_t count = 0;
   int64_t width = 0;
   int64_t stride = 0;  // bytes from one row to the next
-  std::vector<int8_t> values;
+  AlignedVector<int8_t> values;
   std::vector<float> scale;
 
   void resize(int64_t rows, int64_t columns);

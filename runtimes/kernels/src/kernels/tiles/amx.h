@@ -62,6 +62,9 @@ template <int tile>
 EDGESPEC_INLINE void store_tile(void* rows, int64_t stride) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(rows), "r"(stride), "i"(tile) : "memory");
 }
+// What a tile of sums left in memory.
+EDGESPEC_INLINE I32x16 load_ints(const int32_t* x) { return {_mm512_loadu_si512(x)}; }
+
 template <int tile>
 EDGESPEC_INLINE void clear_tile() {
   asm volatile("tilezero %%tmm%c0" ::"i"(tile));
