@@ -23,6 +23,7 @@ def export_pair(
     draft_formats: Sequence[str] = ("fp32",),
     cache_formats: Sequence[str] = ("fp32",),
     calibration: str = "built-in",
+    draft_tokens: int | None = None,
     host: str | None = None,
     gammas: Sequence[int] = (),
     capacity: int | None = None,
@@ -43,6 +44,7 @@ def export_pair(
             the default of the pair. `target_formats` None: see `requested_formats`.
         cache_formats: formats of the target's keys and values, for each of its number formats.
         calibration: texts for int4: "built-in", "none", or a file of them (lines of "%%" between).
+        draft_tokens: how many tokens the draft proposes, the frequent ones; None: all.
         host: "web" (a browser), "gpu" or "npu"; None: any. progress: of bytes that are written.
         gammas, capacity: for an NPU: drafted tokens, of each a graph; positions of the cache.
         long_texts: take the factors for long texts in every text; see the module
@@ -66,6 +68,7 @@ def export_pair(
         folder=Path(folder),
         formats=formats_for(host, target_formats, draft_formats, cache_formats),
         calibration=calibration,
+        draft_tokens=draft_tokens,
         device=Device(threads),
         host=host,
         gammas=tuple(gammas),

@@ -96,6 +96,12 @@ CACHES = (
     "Default: built-in texts.",
 )
 @click.option(
+    "--draft-tokens",
+    type=int,
+    metavar="N",
+    help="DRAFT proposes only its N most frequent tokens, so its head costs less. Default: all.",
+)
+@click.option(
     "--no-measure", is_flag=True, help="Do not load the models: they are tested when first used."
 )
 @click.option("--force", is_flag=True, help="Replace an exported pair that is there already.")
@@ -114,6 +120,7 @@ def export(
     draft_formats: tuple[str, ...] | None,
     cache_formats: tuple[str, ...] | None,
     calibration: str,
+    draft_tokens: int | None,
     verify: bool,
     no_measure: bool,
     force: bool,
@@ -145,6 +152,7 @@ def export(
         draft_formats=draft_formats,
         cache_formats=cache_formats,
         calibration=calibration,
+        draft_tokens=draft_tokens,
         host=host,
         gammas=gammas,
         capacity=capacity,
