@@ -137,9 +137,7 @@ def export(
       edgespec export flan-t5-large flan-t5-small -o build/flan
       edgespec export model.gguf --target-format int8 -o build/model
     """
-    from edgespec.artifact.manifest import read_manifest
     from edgespec.library.exporting import export_request, run_export
-    from edgespec.library.kept_pairs import bytes_of, older_line, size
     from edgespec.library.pair_cache import cached_folder, describe_draft, name_for_commands
 
     if draft is not None and no_draft:
@@ -165,7 +163,18 @@ def export(
     run_export(
         request, folder, verify=verify, measure=not no_measure, replace=force, threads=threads
     )
-    name = folder if output else name_for_commands(request, folder)
+    _say_ready(folder, folder if output else name_for_commands(request, folder))
+
+
+def _say_ready(folder: Path, name: Path | str) -> None:
+    """Says what the pair takes, and how it is used.
+
+    Args:
+        name: of the pair, as commands take it.
+    """
+    from edgespec.artifact.manifest import read_manifest
+    from edgespec.library.kept_pairs import bytes_of, older_line, size
+
     use = "transcribe {} FILE" if read_manifest(folder).target.is_speech else "generate {} PROMPT"
     say(f"{folder}: ready, {size(bytes_of(folder))}; try: edgespec {use.format(name)}")
     if line := older_line(folder):
