@@ -37,8 +37,7 @@ def export_pair(
     """Converts a target and a draft to a folder that `edgespec.load` opens; returns its manifest.
 
     Args:
-        target, draft: a folder, a GGUF file, a hub id or a short name; without a draft, lookup.
-        adapter: a LoRA of the target, a folder or a hub id.
+        target, draft, adapter: folders or hub ids; the first two also GGUF files or short names.
         folder: must not exist, or hold a pair and `replace` be true, which replaces it.
         target_formats, draft_formats, cache_formats: of weights, and of the target's keys and
             values; the first is the default. Of a target None: see `requested_formats`.
