@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
@@ -61,6 +62,10 @@ def int8_group_weights_of(rng, width, out):
         "weights": rng.integers(0, 256, (out, groups, GROUP), dtype=np.uint8),
         "scale": rng.uniform(1e-4, 1e-2, (out, groups)).astype(np.float16),
     }
+
+
+def bfloat16_weights_of(rng, width, out):
+    return {"weights": rng.normal(0, 0.1, (out, width)).astype(ml_dtypes.bfloat16)}
 
 
 def weights_of(rng, width, out):

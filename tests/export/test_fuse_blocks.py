@@ -125,7 +125,7 @@ def write_even_gemma3(folder):
 
 
 @one_in(2, turn=1)
-@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
+@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups", "bf16-products"])
 @pytest.mark.parametrize("write", [write_qwen2, write_qwen3, write_phi3, write_even_gemma3])
 def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_path):
     manifest = export_pair(
@@ -145,7 +145,7 @@ def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_pat
 
 @one_in(2)
 @pytest.mark.skipif(installed_kernels() is None, reason="bodies round otherwise")
-@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups"])
+@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups", "bf16-products"])
 @pytest.mark.parametrize("write", [write_qwen2, write_qwen3, write_phi3, write_even_gemma3])
 def test_a_fused_model_has_the_bits_of_one_that_is_not_fused(
     write, number_format, tmp_path, monkeypatch

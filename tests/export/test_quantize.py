@@ -152,6 +152,7 @@ def test_a_format_computes_every_part_of_the_model(folder, format_):
 MAX_DIFFERENCE = {
     "fp16": 0.001,
     "bf16": 0.01,
+    "bf16-products": 0.01,
     "int8": 0.05,
     "int4": 0.2,
     "int8-weights": 0.05,
@@ -200,6 +201,7 @@ def test_numbers_beyond_fp16_are_refused_by_name(tmp_path):
 def test_an_unknown_format_is_refused(tmp_path):
     source = write_llama(tmp_path / "checkpoint")
     with pytest.raises(
-        UsageError, match=r"no target format 'int3'; there is: fp32, fp16, bf16, int8"
+        UsageError,
+        match=r"no target format 'int3'; there is: fp32, fp16, bf16, bf16-products, int8",
     ):
         export_pair(str(source), None, tmp_path / "pair", target_formats=["int3"])

@@ -108,7 +108,7 @@ def test_a_table_is_rounded_as_the_whole_and_never_whole_in_float32(tmp_path, mo
     assert written[-scale.nbytes :] == scale.tobytes()
 
 
-@pytest.mark.parametrize("name", ["fp16", "bf16", "int8-groups"])
+@pytest.mark.parametrize("name", ["fp16", "bf16", "bf16-products", "int8-groups"])
 def test_other_formats_store_the_same_table_from_blocks(tmp_path, monkeypatch, name):
     table = np.random.default_rng(2).normal(size=(60, 32)).astype(np.float32)
     write_safetensors(tmp_path / "model.safetensors", {"table": table})

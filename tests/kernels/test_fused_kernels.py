@@ -25,6 +25,7 @@ from edgespec_runtimes.ort.session import open_session
 from operator_calls import (
     MANY,
     add_outputs,
+    bfloat16_weights_of,
     int4_weights_of,
     int8_group_weights_of,
     one_call,
@@ -65,6 +66,7 @@ PRODUCTS = {
     "Int8": (weights_of, lambda width, out: {}),
     "Int4": (int4_weights_of, lambda width, out: {"k": width, "n": out}),
     "Int8Group": (int8_group_weights_of, lambda width, out: {"k": width, "n": out}),
+    "BFloat16Row": (bfloat16_weights_of, lambda width, out: {}),
 }
 
 

@@ -9,7 +9,12 @@ from edgespec_export.operators.activations import GATES, RELU
 from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
 from edgespec_export.operators.convolution_ops import SHORT_CONVOLUTION
 from edgespec_export.operators.delta_ops import GATED_DELTA
-from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
+from edgespec_export.operators.half_ops import (
+    BFLOAT16_MATMUL,
+    BFLOAT16_ROW_MATMUL,
+    FLOAT16_MATMUL,
+    RMS_NORM_BFLOAT16_ROW_MATMUL,
+)
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
     HADAMARD_ROTATION,
@@ -67,6 +72,12 @@ BODIES = [
     ),
     (FLOAT16_MATMUL, {}, "Cast Gemm"),
     (BFLOAT16_MATMUL, {}, "Cast Gemm"),
+    (BFLOAT16_ROW_MATMUL, {}, "Cast Cast Cast Gemm"),
+    (
+        RMS_NORM_BFLOAT16_ROW_MATMUL,
+        {"epsilon": 1e-5},
+        "RMSNormalization Cast Cast Cast Gemm",
+    ),
     (INT8_EMBEDDING, {}, "Gather Cast Gather Unsqueeze Mul"),
     (HADAMARD_ROTATION, {"blocks": [-1, 2], "rows": [-1, 4]}, "Reshape MatMul Reshape"),
     (

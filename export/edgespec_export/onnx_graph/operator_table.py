@@ -55,7 +55,7 @@ class WeightFormat:
         return (*norm, self.weights)
 
     def products(self) -> Iterator[Operator]:
-        """Products of rows rounded to 8 bits."""
+        """Products of rows rounded to 8 bits, or to bfloat16."""
         name = f"{self.name}MatMul"
         yield Operator(name, "MatMul", (parts.PRODUCT_ROWS, self.weights))
         yield self._normed_product(f"RMSNorm{name}", is_rotated=False)
@@ -129,12 +129,12 @@ WEIGHT_FORMATS = (
     WeightFormat("Int8", "", parts.INT8_WEIGHTS, parts.STATIC_NORM, (parts.HADAMARD,)),
     WeightFormat("Int4", "Int4", parts.INT4_WEIGHTS, parts.NORM),
     WeightFormat("Int8Group", "Int8Group", parts.INT8_GROUP_WEIGHTS, parts.NORM),
+    WeightFormat("BFloat16Row", "BFloat16Row", parts.BFLOAT16_WEIGHTS, parts.NORM),
 )
 
 
 def _row_operators() -> Iterator[Operator]:
-    """Operators on rows of numbers, and products with weights that are not rounded to rows'
-    8 bits."""
+    """Operators on rows of numbers, and products of float32 rows with weights of 16 bits."""
     for name, weights in (("Float16", parts.FLOAT16_WEIGHTS), ("BFloat16", parts.BFLOAT16_WEIGHTS)):
         yield Operator(f"{name}MatMul", "HalfMatMul", (parts.PRODUCT_ROWS, weights))
     yield Operator("RMSNorm", "RMSNorm", (parts.STREAM_ROWS, parts.NORM))

@@ -36,6 +36,10 @@ from edgespec_export.onnx_graph.operator_table import WITH_POST_NORM, WITH_PROJE
 from edgespec_export.operators.activations import GELU_GATE, RELU, SILU_GATE
 from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
 from edgespec_export.operators.convolution_ops import SHORT_CONVOLUTION
+from edgespec_export.operators.half_ops import (
+    BFLOAT16_ROW_MATMUL,
+    RMS_NORM_BFLOAT16_ROW_MATMUL,
+)
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
 from edgespec_export.operators.int8_group_ops import (
     INT8_GROUP_MATMUL,
@@ -178,6 +182,13 @@ _FORMATS = (
         RMS_NORM_INT8_GROUP_MATMUL,
         INT8_GROUP_MATMUL,
         INT8_GROUP_MATMUL,
+    ),
+    _Format(
+        "BFloat16Row",
+        RMS_NORM_BFLOAT16_ROW_MATMUL,
+        RMS_NORM_BFLOAT16_ROW_MATMUL,
+        BFLOAT16_ROW_MATMUL,
+        BFLOAT16_ROW_MATMUL,
     ),
 )
 FUSED_BLOCKS = tuple(block for number_format in _FORMATS for block in number_format.fused())

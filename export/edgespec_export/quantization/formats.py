@@ -17,7 +17,7 @@ import numpy.typing as npt
 from edgespec.costs.row_cost import RowCost
 from edgespec_export.components.number_format import FullPrecision, NumberFormat
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
-from edgespec_export.quantization.half import Half
+from edgespec_export.quantization.half import BFloat16Products, Half
 from edgespec_export.quantization.int4 import Int4
 from edgespec_export.quantization.int8 import Int8
 from edgespec_export.quantization.int8_groups import Int8Groups
@@ -70,6 +70,8 @@ INT8_COST = RowCost(0.06, 0.02, arithmetic=0.11, arithmetic_on={"avx2": 0.23})
 INT4_COST = RowCost(0.045, 0.02, arithmetic=0.16, arithmetic_on={"avx2": 0.22})
 INT8_GROUPS_COST = RowCost(0.045, 0.02, arithmetic=0.11, arithmetic_on={"avx2": 0.22})
 HALF_COST = RowCost(0.045, 0.03, arithmetic=0.2)
+# With AMX an estimate from single products.
+BFLOAT16_PRODUCTS_COST = RowCost(0.045, 0.03, arithmetic=0.2, arithmetic_on={"amx": 0.02})
 
 FORMATS = {
     "fp32": Format(
@@ -91,6 +93,13 @@ FORMATS = {
         calibrated=None,
         run_by_kernels=True,
         row_cost=HALF_COST,
+        web=None,
+    ),
+    "bf16-products": Format(
+        BFloat16Products,
+        calibrated=None,
+        run_by_kernels=True,
+        row_cost=BFLOAT16_PRODUCTS_COST,
         web=None,
     ),
     "int8": Format(

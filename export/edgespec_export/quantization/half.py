@@ -1,23 +1,30 @@
-"""Weights in 16 bits, activations in float32; on devices, products in 16 bits as well."""
+"""Weights in 16 bits, activations in float32 or, at products, in 16 bits as well."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from edgespec.errors import EdgespecError
 from edgespec_export.components.linear import Linear
+from edgespec_export.components.norms.norm import Norm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
+from edgespec_export.components.output_head import OutputHead
 from edgespec_export.onnx_graph.functions import Function
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.onnx_graph.row_stream import RowStream
-from edgespec_export.operators.half_ops import FLOAT16_MATMUL
+from edgespec_export.operators.half_ops import (
+    BFLOAT16_ROW_MATMUL,
+    FLOAT16_MATMUL,
+    RMS_NORM_BFLOAT16_ROW_MATMUL,
+)
 from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
-__all__ = ["Half", "HalfProducts"]
+__all__ = ["BFloat16Products", "Half", "HalfProducts"]
 
 
 class Half(NumberFormat):
@@ -59,6 +66,42 @@ class Half(NumberFormat):
                     beyond = f"tensor {name!r} has numbers beyond {self._dtype}; use bf16"
                     raise EdgespecError(beyond)
                 yield narrow
+
+
+class BFloat16Products(Half):
+    """bfloat16. Rows are rounded to it before each product, whose sums are float32, as are the
+    residual stream, norms, attention and logits."""
+
+    has_block_operators = True
+
+    def __init__(self) -> None:
+        super().__init__(ml_dtypes.bfloat16, BFLOAT16_ROW_MATMUL)
+
+    def normed_linears(
+        self, g: Graph, x: ir.Value, norm: Norm, linears: Sequence[Linear]
+    ) -> list[Sequence[ir.Value]]:
+        """The norm is part of each product."""
+        if not isinstance(norm, RmsNorm):
+            return super().normed_linears(g, x, norm, linears)
+        return [self._normed_linear(g, x, norm, linear) for linear in linears]
+
+    def head(self, g: Graph, x: ir.Value, head: OutputHead) -> ir.Value:
+        if head.factor != 1 or not isinstance(head.norm, RmsNorm):
+            return super().head(g, x, head)
+        (logits,) = self._normed_linear(g, x, head.norm, Linear((head.table,)))
+        return head.capped(g, logits)
+
+    def _normed_linear(
+        self, g: Graph, x: ir.Value, norm: RmsNorm, linear: Linear
+    ) -> Sequence[ir.Value]:
+        (y,) = g.call(
+            RMS_NORM_BFLOAT16_ROW_MATMUL,
+            x,
+            g.weight(norm.weight),
+            self._stored(g, linear.weights),
+            epsilon=norm.epsilon,
+        )
+        return split_outputs(g, add_biases(g, y, linear), linear)
 
 
 class HalfProducts(Half):

@@ -26,8 +26,10 @@ set(kernel_sources
   ${kernels_src}/kernels/attention/chains.cpp
   ${kernels_src}/kernels/attention/product.cpp
   ${kernels_src}/kernels/gated_delta.cpp
+  ${kernels_src}/kernels/bfloat16_rows.cpp
   ${kernels_src}/kernels/groups.cpp
   ${kernels_src}/kernels/cache_rows.cpp
+  ${kernels_src}/kernels/matmul_bfloat16.cpp
   ${kernels_src}/kernels/matmul_half.cpp
   ${kernels_src}/kernels/matmul_int4.cpp
   ${kernels_src}/kernels/matmul_int8_groups.cpp

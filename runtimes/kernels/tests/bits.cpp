@@ -20,6 +20,7 @@
 #include "kernels/gated_delta.h"
 #include "kernels/groups.h"
 #include "kernels/lanes/lanes.h"
+#include "kernels/matmul_bfloat16.h"
 #include "kernels/matmul_half.h"
 #include "kernels/matmul_int4.h"
 #include "kernels/matmul_int8.h"
@@ -549,6 +550,42 @@ void sampling() {
   }
 }
 
+// Weights of all exponents, subnormal ones among them: in each row of weights those of a range.
+std::vector<BFloat16> bfloat16_weights(int64_t in, int64_t out) {
+  constexpr float kSizes[] = {1, 4, 1e-2f, 1e-14f, 1e-17f, 1e-39f, 1e18f};
+  std::vector<BFloat16> weights;
+  for (int64_t o = 0; o < out; ++o) {
+    for (const float number : floats(in, kSizes[o % std::size(kSizes)])) {
+      weights.push_back({static_cast<uint16_t>(std::bit_cast<uint32_t>(number) >> 16)});
+    }
+  }
+  return weights;
+}
+
+void bfloat16_row_products() {
+  Digest rounded("round to bfloat16"), products("product of bfloat16 rows");
+  for (const auto [in, out] : kShapes) {
+    const PackedBFloat16 packed(bfloat16_weights(in, out).data(), in, out);
+    for (const int64_t count : {1, 2, 3, 4, 5, 12, 13, 16, 17, 29, 32, 33, 40}) {
+      const auto x = rows_of_all_kinds(count, in);
+      BFloat16Rows rows;
+      rows.resize(count, in);
+      for (int64_t r = 0; r < count; ++r) round_to_bfloat16(x.data() + r * in, rows, r);
+      for (int64_t r = 0; r < count; ++r) {
+        for (int64_t b = 0; b < rows.blocks; ++b) {
+          for (int64_t i = 0; i < kBFloat16Block; ++i) rounded.add(int64_t{rows.block(r, b)[i]});
+        }
+      }
+      const auto added = floats(count * out);
+      std::vector<float> y(added.size());
+      for (const float* sum : {static_cast<const float*>(nullptr), added.data()}) {
+        packed.multiply(rows, sum, y.data(), kOneThread);
+        products.add(y);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace edgespec::test
 
@@ -578,4 +615,5 @@ int main() {
   narrow_attention<edgespec::Float16>("attention in bfloat16, float16 cache", kBFloat16);
   narrow_attention<int8_t>("attention in bfloat16, int8 cache", kBFloat16);
   rounded_attention();
+  bfloat16_row_products();
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "check.h"
+#include "kernels/matmul_bfloat16.h"
 #include "kernels/matmul_half.h"
 #include "kernels/matmul_int8.h"
 #include "threads/team.h"
@@ -101,6 +102,49 @@ void half_products_of_integers_are_exact() {
   }
 }
 
+float widened(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+// The order of matmul_bfloat16.h.
+float sum_in_blocks(const BFloat16Rows& rows, int64_t r, const BFloat16* weights) {
+  float sum = 0;
+  for (int64_t b = 0; b < rows.blocks; ++b) {
+    const uint16_t* inputs = rows.block(r, b);
+    float chains[2] = {};
+    for (int64_t i = 0; i < std::min<int64_t>(rows.width - 32 * b, 32); ++i) {
+      const float weight = widened(weights[32 * b + i].bits);
+      chains[i % 2] = std::fma(widened(inputs[i]), weight, chains[i % 2]);
+    }
+    sum += chains[0] + chains[1];
+  }
+  return sum;
+}
+
+void bfloat16_products_add_in_the_stated_order() {
+  Pool pool(3);
+  std::uniform_int_distribution<int> exponents(-20, 20);
+  for (const auto [in, out] : kShapes) {
+    std::vector<BFloat16> weights;
+    for (const float x : floats(in * out)) {
+      weights.push_back({bits_of(std::ldexp(x, exponents(generator())), BFloat16{})});
+    }
+    const PackedBFloat16 packed(weights.data(), in, out);
+    for (const int64_t count : kCounts) {
+      const auto x = floats(count * in), added = floats(count * out);
+      BFloat16Rows rows;
+      rows.resize(count, in);
+      for (int64_t r = 0; r < count; ++r) round_to_bfloat16(x.data() + r * in, rows, r);
+      std::vector<float> y(added.size());
+      packed.multiply(rows, added.data(), y.data(), pool.threads());
+      for (int64_t r = 0; r < count; ++r) {
+        for (int64_t o = 0; o < out; ++o) {
+          const float sum = sum_in_blocks(rows, r, weights.data() + o * in);
+          CHECK(y[r * out + o] == added[r * out + o] + sum);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace edgespec::test
 
@@ -110,4 +154,5 @@ int main() {
   so_are_those_of_more_rows_than_a_cache_holds();
   half_products_of_integers_are_exact<edgespec::Float16>();
   half_products_of_integers_are_exact<edgespec::BFloat16>();
+  bfloat16_products_add_in_the_stated_order();
 }

@@ -1,4 +1,4 @@
-// Operators that quantize rows to 8 bits and multiply them with weights of 8 or 4 bits.
+// Operators that round rows to 8 bits or to bfloat16 and multiply them with weights of few bits.
 #pragma once
 
 #include "ops/row_steps.h"

@@ -1,9 +1,11 @@
-// What happens to a row before a product: norm, Hadamard rotation, quantization to 8 bits.
+// What happens to a row before a product: norm, Hadamard rotation, and rounding to 8 bits or to
+// bfloat16.
 #pragma once
 
 #include <cmath>
 #include <limits>
 
+#include "kernels/bfloat16_rows.h"
 #include "kernels/groups.h"
 #include "kernels/rows.h"
 #include "ops/scratch.h"
@@ -25,8 +27,8 @@ struct NormedRows {
   }
 };
 
-// RMS norm with weight [k], then quantization in groups.
-struct NormedGroups {
+// RMS norm with weight [k], then quantization in groups, or rounding to bfloat16.
+struct NormedPlainRows {
   const float* norm;
   float epsilon;
 
@@ -37,15 +39,24 @@ struct NormedGroups {
     quantize_groups(normed, rows, r);
     if (!finite) rows.scale[r * rows.groups] = std::numeric_limits<float>::quiet_NaN();
   }
+  void operator()(const float* row, BFloat16Rows& rows, int64_t r) const {
+    struct Normed;
+    float* normed = scratch<Normed>(rows.width);
+    norm_row_or_nan(row, norm, epsilon, rows.width, normed);
+    round_to_bfloat16(normed, rows, r);
+  }
 };
 
-// Rows as they are, quantized by their maximum or by that of each group.
+// Rows as they are, quantized by their maximum or by that of each group, or rounded to bfloat16.
 struct PlainRows {
   void operator()(const float* row, QuantizedRows& rows, int64_t r) const {
     quantize_row_by_max(row, rows, r);
   }
   void operator()(const float* row, GroupedRows& rows, int64_t r) const {
     quantize_groups(row, rows, r);
+  }
+  void operator()(const float* row, BFloat16Rows& rows, int64_t r) const {
+    round_to_bfloat16(row, rows, r);
   }
 };
 
@@ -98,13 +109,14 @@ struct NormedHadamardRows {
   }
 };
 
-// The norm of an operator before its product: with one step for all rows, in groups, or rotated.
+// The norm of an operator before its product: with one step for all rows, in groups or bfloat16, or
+// rotated.
 template <typename Schema>
 class NormOf {
  public:
   NormOf(const Setup& setup, Shapes&) : epsilon_(setup.attribute(Schema::attr::epsilon)) {}
 
-  NormedGroups rows(const float* norm) const { return {norm, epsilon_}; }
+  NormedPlainRows rows(const float* norm) const { return {norm, epsilon_}; }
 
  private:
   float epsilon_;

@@ -1,4 +1,5 @@
-// Weights of 8 or 4 bits that are constant inputs of an operator, packed when the graph is loaded.
+// Weights that are constant inputs of an operator, packed when the graph is loaded: of 8 or 4 bits,
+// or in bfloat16.
 #pragma once
 
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "kernels/groups.h"
+#include "kernels/matmul_bfloat16.h"
 #include "kernels/matmul_int4.h"
 #include "kernels/matmul_int8.h"
 #include "kernels/matmul_int8_groups.h"
@@ -166,7 +168,37 @@ class Int8GroupMatrix : public GroupedMatrix<PackedInt8Groups> {
   }
 };
 
-// An operator's inputs whose weights are in groups; with minimums as well.
+// Weights [n, k] in bfloat16; rows are rounded to it, too.
+class BFloat16Matrix {
+ public:
+  using Quantized = BFloat16Rows;
+
+  BFloat16Matrix(const Setup& setup, const Constant<BFloat16>& weights, Shapes& shapes)
+      : packed_(packed(setup.constant(weights, shapes), weights.name,
+                       setup.store(weights, "bfloat16 pairs"))) {}
+
+  int64_t in() const { return packed_.in(); }
+  int64_t out() const { return packed_.out(); }
+
+  void multiply(const BFloat16Rows& rows, const float* added, float* y,
+                const Threads& threads) const {
+    packed_.multiply(rows, added, y, threads);
+  }
+
+ private:
+  static PackedBFloat16 packed(const Tensor<const BFloat16>& weights, const char* name,
+                               const PackedStore& store) {
+    const int64_t out = weights.shape[0], in = weights.shape[1];
+    if (in < 1 || out < 1) fail(name, " [", out, ", ", in, "] are empty");
+    return PackedBFloat16(weights.data, in, out, store);
+  }
+
+  PackedBFloat16 packed_;
+};
+
+// An operator's inputs whose weights are in bfloat16, or in groups; with minimums as well.
+template <typename In>
+concept IsBFloat16 = std::same_as<decltype(In::weights), const Constant<BFloat16>>;
 template <typename In>
 concept IsGrouped = std::same_as<decltype(In::scale), const Constant<Float16>>;
 template <typename In>
@@ -186,6 +218,10 @@ template <IsGrouped In>
 Int8GroupMatrix opening_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::weights, In::scale, shapes};
 }
+template <IsBFloat16 In>
+BFloat16Matrix opening_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::weights, shapes};
+}
 template <typename In>
 Int8Matrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, In::closing_scale, shapes};
@@ -197,6 +233,11 @@ Int4Matrix closing_of(const Setup& setup, Shapes& shapes) {
 template <IsGrouped In>
 Int8GroupMatrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, In::closing_scale, shapes};
+}
+
+template <IsBFloat16 In>
+BFloat16Matrix closing_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::closing_weights, shapes};
 }
 
 // Weights, and the rounding of the rows that they are multiplied with.
