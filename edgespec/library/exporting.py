@@ -21,6 +21,7 @@ class ExportRequest:
         target, draft: names as `edgespec_export.checkpoint.sources.look_up` takes them.
         target_formats: None leaves the choice between int8 and fp32 to the exporter.
         calibration: "built-in", "none" or a file (`export_pair`).
+        draft_tokens: that the draft proposes; None: all.
         host: what runs the pair (`export_pair`).
         adapter: of the target; a name like its own.
         gammas, capacity: of graphs for an NPU (`export_pair`).
@@ -33,6 +34,7 @@ class ExportRequest:
     draft_formats: tuple[str, ...]
     cache_formats: tuple[str, ...]
     calibration: str = BUILT_IN
+    draft_tokens: int | None = None
     host: str | None = None
     adapter: str | None = None
     gammas: tuple[int, ...] = ()
@@ -49,6 +51,7 @@ def export_request(
     draft_formats: tuple[str, ...] | None = None,
     cache_formats: tuple[str, ...] | None = None,
     calibration: str = BUILT_IN,
+    draft_tokens: int | None = None,
     host: str | None = None,
     adapter: str | None = None,
     gammas: tuple[int, ...] = (),
@@ -75,6 +78,7 @@ def export_request(
         draft_formats or usual,
         cache_formats or ("fp32",),
         calibration,
+        draft_tokens,
         host,
         adapter,
         gammas,
@@ -116,6 +120,7 @@ def run_export(
             draft_formats=request.draft_formats,
             cache_formats=request.cache_formats,
             calibration=request.calibration,
+            draft_tokens=request.draft_tokens,
             host=request.host,
             gammas=request.gammas,
             capacity=request.capacity,

@@ -80,6 +80,7 @@ def cached_folder(request: ExportRequest) -> Path:
     how: list[object] = [formats, request.calibration, *([request.host] if request.host else [])]
     how += [request.gammas, request.capacity] if request.host == NPU else []
     how += ["long texts"] if request.long_texts else []
+    how += [] if request.draft_tokens is None else [f"{request.draft_tokens} tokens"]
     recipe = json.dumps([VERSION, identities, *how])
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:8]
     names = [_short(name) for name in sources] + (["lookup"] if request.draft is None else [])

@@ -23,6 +23,7 @@ def export_pair(
     draft_formats: Sequence[str] = ("fp32",),
     cache_formats: Sequence[str] = ("fp32",),
     calibration: str = "built-in",
+    draft_tokens: int | None = None,
     host: str | None = None,
     gammas: Sequence[int] = (),
     capacity: int | None = None,
@@ -36,29 +37,23 @@ def export_pair(
     """Converts a target and a draft to a folder that `edgespec.load` opens; returns its manifest.
 
     Args:
-        target, draft: a checkpoint folder, a GGUF file, a hub id or a short name. Without a draft
-            the pair drafts by prompt lookup. adapter: a LoRA of the target, a folder or a hub id.
+        target, draft, adapter: folders or hub ids; the first two also GGUF files or short names.
         folder: must not exist, or hold a pair and `replace` be true, which replaces it.
-        target_formats, draft_formats: number formats to write ("fp32", "int8", …); the first is
-            the default of the pair. `target_formats` None: see `requested_formats`.
-        cache_formats: formats of the target's keys and values, for each of its number formats.
+        target_formats, draft_formats, cache_formats: of weights, and of the target's keys and
+            values; the first is the default. Of a target None: see `requested_formats`.
         calibration: texts for int4: "built-in", "none", or a file of them (lines of "%%" between).
+        draft_tokens: how many tokens the draft proposes, the frequent ones; None: all.
         host: "web" (a browser), "gpu" or "npu"; None: any. progress: of bytes that are written.
         gammas, capacity: for an NPU: drafted tokens, of each a graph; positions of the cache.
-        long_texts: take the factors for long texts in every text; see the module
-            `edgespec_export.families.rotary.longrope`.
-        verify: compare every float32 graph with the original model in transformers.
-        measure: measure row invariance, and distances from float32; else the first use does.
-        threads: for the measurements; None: as many as the device suggests.
+        long_texts: longrope's factors for long texts. verify: compare with transformers' model.
+        measure: row invariance and distances from float32, by `threads`; else the first use does.
 
     Raises:
-        UsageError: an option is wrong, or `folder` must not be written.
-        EdgespecError: one line with the cause. In both cases `folder` is as it was.
+        UsageError, EdgespecError: one line with the cause; `folder` is as it was.
     """
     with needs_extra("export"):
         from edgespec_export.requested_formats import formats_for
         from edgespec_export.run_export import ExportRequest, run_export
-
     request = ExportRequest(
         target=target,
         draft=draft,
@@ -66,6 +61,7 @@ def export_pair(
         folder=Path(folder),
         formats=formats_for(host, target_formats, draft_formats, cache_formats),
         calibration=calibration,
+        draft_tokens=draft_tokens,
         device=Device(threads),
         host=host,
         gammas=tuple(gammas),

@@ -16,12 +16,13 @@ from edgespec.device.device import Device
 from edgespec.errors import UsageError
 from edgespec.version import VERSION
 from edgespec_export.calibration.calibrated import Calibration
-from edgespec_export.calibration.texts import calibration_texts
+from edgespec_export.calibration.texts import BUILT_IN, NONE, calibration_texts
 from edgespec_export.checkpoint import sources as checkpoint_sources
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.default_format import with_chosen_format
 from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
 from edgespec_export.families.rotary.longrope import has_longrope
+from edgespec_export.fewer_tokens import FewerTokens
 from edgespec_export.hosts import gpu, npu, web
 from edgespec_export.long_texts import with_long_factors
 from edgespec_export.measure_variants import measured, with_row_invariance
@@ -34,6 +35,7 @@ from edgespec_export.write_pair import write_pair
 
 __all__ = ["ExportRequest", "run_export"]
 
+FEWEST_TOKENS = 16  # that a draft may propose
 _log = logging.getLogger("edgespec")
 
 
@@ -47,6 +49,7 @@ class ExportRequest:
     folder: Path
     formats: RequestedFormats
     calibration: str
+    draft_tokens: int | None
     device: Device
     host: str | None
     gammas: Sequence[int]
@@ -71,6 +74,7 @@ def run_export(request: ExportRequest) -> Manifest:
             "--verify compares short texts, for which transformers takes the other factors of "
             "longrope; leave it out with --long-texts"
         )
+    _check_draft_tokens(request)
     calibration = Calibration(calibration_texts(request.calibration), request.device)
     check_free(request.folder, replace=request.replace)
     if request.verify:
@@ -130,6 +134,7 @@ def _written(
         target_formats=target_formats,
         draft_formats=formats.draft,
         cache_formats=formats.caches,
+        fewer=_fewer_tokens(request),
     )
     if request.host == WEB:
         manifest = web.with_limited_capacity(manifest)
@@ -137,6 +142,23 @@ def _written(
     elif request.host == GPU:
         manifest = gpu.with_limited_capacity(manifest)
     return dataclasses.replace(manifest, host=request.host)
+
+
+def _check_draft_tokens(request: ExportRequest) -> None:
+    """Raises UsageError if the draft cannot have so few tokens, or there is none."""
+    count = request.draft_tokens
+    if count is not None and count < FEWEST_TOKENS:
+        raise UsageError(f"draft_tokens is {count}; give {FEWEST_TOKENS} or more, or leave it out")
+    if count is not None and request.draft is None:
+        raise UsageError("draft_tokens is given without a draft; name one, or leave it out")
+
+
+def _fewer_tokens(request: ExportRequest) -> FewerTokens | None:
+    """What the draft proposes: the tokens of the texts for calibration before others."""
+    if request.draft_tokens is None:
+        return None
+    asked = BUILT_IN if request.calibration == NONE else request.calibration
+    return FewerTokens(request.draft_tokens, calibration_texts(asked))
 
 
 def _fixed_calls(request: ExportRequest) -> npu.FixedCalls | None:
@@ -162,7 +184,11 @@ def _recipe(sources: Sequence[Source], request: ExportRequest, texts: Sequence[s
     hosts = [request.host] if request.host else []
     calls = [*request.gammas, request.capacity] if request.host == NPU else []
     longrope = ["long texts"] if request.long_texts else []
-    options = [target_formats, formats.draft, formats.caches, texts, hosts, calls, *longrope]
+    fewer = [] if request.draft_tokens is None else [f"{request.draft_tokens} tokens"]
+    options = [
+        *(target_formats, formats.draft, formats.caches, texts, hosts, calls),
+        *(*longrope, *fewer),
+    ]
     paths = [path for source in sources for path in (source.path, source.adapter) if path]
     files = [stamps(path) for path in paths]
     return json.dumps({"edgespec": VERSION, "files": files, "options": options})

@@ -14,6 +14,7 @@ from edgespec.version import VERSION
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.generation_config import generation_defaults, without_start
 from edgespec_export.families import Family
+from edgespec_export.fewer_tokens import FewerTokens
 from edgespec_export.pairing import PairedDraft, pair_models
 from edgespec_export.write_model import ModelWriter
 
@@ -28,17 +29,21 @@ def write_pair(
     target_formats: Sequence[str],
     draft_formats: Sequence[str],
     cache_formats: Sequence[str],
+    fewer: FewerTokens | None = None,
 ) -> Manifest:
     """Writes graphs, weights and tokenizer; returns the manifest, which it does not write.
 
     Args:
         writer: writes into the folder of the pair.
         target_formats, draft_formats, cache_formats: known ones, at least one of each.
+        fewer: what the draft proposes; None: all that it knows.
 
     Raises:
         EdgespecError: a model is of no known family, lacks a tensor, or the two cannot be paired.
     """
     family, paired = pair_models(target, draft)
+    if fewer is not None:
+        paired = fewer.of(family, paired)
     writer.check(family)
     if paired is not None:
         writer.check(paired.family)

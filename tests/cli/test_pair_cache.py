@@ -252,6 +252,8 @@ def test_every_request_has_a_folder_of_its_own(own_checkpoints):
         export_request(target, draft, draft_formats=("fp32",)),
         export_request(target, draft, cache_formats=("int8",)),
         export_request(target, draft, calibration="none"),
+        export_request(target, draft, draft_tokens=100),
+        export_request(target, draft, draft_tokens=101),
         export_request(target, draft, host="web"),
         export_request(target, draft, target_formats=("int8",), host="web"),
         export_request("smollm2-360m"),

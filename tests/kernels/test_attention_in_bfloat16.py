@@ -93,7 +93,7 @@ def test_greedy_text_with_a_draft_is_that_without_one(folder, weights):
 
 def test_a_cache_format_needs_heads_that_kernels_take(tmp_path):
     odd = write_llama(tmp_path / "odd", vocab_size=272, tokenizer=byte_tokenizer(272))  # of 10
-    with pytest.raises(UsageError, match="heads of 10 numbers"):
+    with pytest.raises(UsageError, match=r"this model's heads \(10 numbers\); give int8"):
         export_pair(str(odd), None, tmp_path / "pair", cache_formats=["int8-bf16"], measure=False)
 
 

@@ -239,7 +239,8 @@ class Family(ABC):
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Names and shapes of tensors that show whether a config belongs to its checkpoint."""
-        for name in self.tables:
+        yield self.table, (self.input_vocab_size or self.vocab_size, self.width)
+        for name in self.tables[1:]:
             yield name, (self.vocab_size, self.width)
         for block in self.blocks():
             yield from block.shapes(self.width)

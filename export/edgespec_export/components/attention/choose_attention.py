@@ -38,8 +38,8 @@ def attention_for(heads: Heads, cache: str = "fp32") -> Attention:
     if chosen.attention == "bf16":
         if not with_kernels:
             raise UsageError(
-                f"the cache format {cache} is for attention with kernels, which this model's heads "
-                f"of {heads.size} numbers do not have; give {chosen.stored}"
+                f"the cache format {cache} needs attention with a kernel, and there is none for "
+                f"this model's heads ({heads.size} numbers); give {chosen.stored}"
             )
         return CompressedCache(Fused(chosen.stored, in_bfloat16=True), others)
     if heads.cap is not None or heads.is_unusual:  # no other operators have it
