@@ -132,7 +132,7 @@ native:
 # For other systems, from this one. tests/native/test_platforms.py runs the first under qemu-user, the second under
 # wine64, with ONNX Runtime from npm; nothing here runs macOS.
 native-arm64: TOOLCHAIN = aarch64-linux-gnu
-native-windows: TOOLCHAIN = x86_64-windows-gnu
+native-windows: TOOLCHAIN = x86_64-windows-mingw
 native-macos: TOOLCHAIN = aarch64-macos
 native-arm64 native-windows native-macos: .venv/kernel-tools
 	PATH="$(abspath $(BIN)):$$PATH" cmake -S runtimes/native -B build/$@ -DEDGESPEC_TESTS=ON \
