@@ -32,7 +32,7 @@ __all__ = [
 logger = logging.getLogger("edgespec")
 
 PACKAGE = "edgespec_kernels"
-OLDEST = (0, 10)  # older ones lack operators that graphs are made of
+OLDEST = (0, 12)  # older ones lack operators, and do not know attention in bfloat16
 SWITCH = "EDGESPEC_KERNELS"  # ON, OFF, or the name of an instruction set, which it forces
 # PEP 440, without epochs; a device has no library for it.
 VERSION = re.compile(

@@ -22,7 +22,7 @@ from edgespec.errors import in_checkout
 
 GETTING = r"to decode faster: pip install \S+/runtimes/kernels"
 SOURCE = Path(__file__).parents[2] / "runtimes" / "kernels" / "edgespec_kernels"
-NOT_COMPILED = "0.11.0+not.compiled.needs.a.cpp.compiler"
+NOT_COMPILED = "0.12.0+not.compiled.needs.a.cpp.compiler"
 
 
 @pytest.fixture(autouse=True)

@@ -178,10 +178,10 @@ def test_a_copy_without_the_record_of_its_installation_is_used(tiny_folder, dama
 INITS = {
     "it raises": "raise RuntimeError('nothing\\nworks')",
     "it is no Python": "def",
-    "it lacks names": "__version__ = '0.10.0'",
+    "it lacks names": "__version__ = '0.12.0'",
     "it imports what is not there": "import edgespec_nosuch",
     "no version": "__version__ = 'x.y'",
-    "a version that ends in none": "__version__ = '0.10.0-nightly?'",
+    "a version that ends in none": "__version__ = '0.12.0-nightly?'",
     "no text": "__version__ = None",
 }
 
@@ -199,10 +199,10 @@ def test_a_damaged_package_is_one_line(content, tmp_path, monkeypatch, caplog):
     ("version", "is_used"),
     [
         *dict.fromkeys(
-            ["0.10", "0.10.0", "0.10rc1", "0.11.dev3", "1.0rc1", "1.0a2.post3"], True
+            ["0.12", "0.12.0", "0.12rc1", "0.13.dev3", "1.0rc1", "1.0a2.post3"], True
         ).items(),
-        *dict.fromkeys(["v0.10", "0.11+local.7", "00.10", "1"], True).items(),
-        *dict.fromkeys(["0.9.99", "0.9rc1", "0.8", "0.1", "0"], False).items(),
+        *dict.fromkeys(["v0.12", "0.13+local.7", "00.12", "1"], True).items(),
+        *dict.fromkeys(["0.11.99", "0.11rc1", "0.8", "0.1", "0"], False).items(),
     ],
 )
 def test_any_version_is_understood(version, is_used, tmp_path, monkeypatch, caplog):
@@ -211,7 +211,7 @@ def test_any_version_is_understood(version, is_used, tmp_path, monkeypatch, capl
     imported_from(tmp_path, f"{real}\n__version__ = {version!r}", monkeypatch)
     monkeypatch.setattr("edgespec.device.kernels.check_libraries", lambda _: None)
     assert (_installed.__wrapped__(None) is not None) == is_used, caplog.text
-    assert is_used or "is older than 0.10" in caplog.text
+    assert is_used or "is older than 0.12" in caplog.text
 
 
 def imported_from(folder: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,11 +34,9 @@ from operator_calls import (
 )
 
 KERNELS = installed_kernels()
-HAS_CONVOLUTIONS = KERNELS is not None and KERNELS.are_since("0.10")
 pytestmark = pytest.mark.skipif(KERNELS is None, reason="there are no kernels here")
 ALL = {block.whole.name: block for block in FUSED_BLOCKS}
 # Blocks of convolutions that differ by their cache and their products; EDGESPEC_CORPUS=all: all.
-# Kernels before 0.10 have none.
 CONVOLUTIONS = {
     "ShortConvolutionBlock",
     "TwoLayerInt8CacheShortConvolutionPostNormBlock",
@@ -49,7 +47,8 @@ BLOCKS = {
     name: block
     for name, block in ALL.items()
     if "Convolution" not in name
-    or (HAS_CONVOLUTIONS and (name in CONVOLUTIONS or os.environ.get("EDGESPEC_CORPUS") == "all"))
+    or name in CONVOLUTIONS
+    or os.environ.get("EDGESPEC_CORPUS") == "all"
 }
 STREAM = 96  # columns
 CONVOLVED = 128  # columns of a convolution, which fill their layers of the cache
