@@ -28,7 +28,7 @@ from edgespec.artifact.integrity import FileRecord, check_file
 from edgespec.artifact.languages import Languages
 from edgespec.artifact.row_invariance import Distance, RowInvariance
 from edgespec.artifact.static_calls import StaticCalls
-from edgespec.artifact.typed_json import parsed, write_json
+from edgespec.artifact.typed_json import LATER, parsed, write_json
 from edgespec.costs.row_cost import RowCost
 from edgespec.errors import EdgespecError, shortened
 
@@ -120,7 +120,7 @@ class Variant:
     graphs: dict[str, str]
     weights_format: str
     cache_format: str
-    attention_format: str = "fp32"
+    attention_format: str = field(default="fp32", metadata=LATER)
     run_by_kernels: bool = False
     row_cost: RowCost = field(default_factory=RowCost)
     row_invariance: RowInvariance | None = None

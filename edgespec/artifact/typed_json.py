@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec.errors import shortened
 
-__all__ = ["parsed", "read_json", "write_json"]
+__all__ = ["LATER", "parsed", "read_json", "write_json"]
 
 T = TypeVar("T")
+
+# Marks a field, by its `metadata`, that files of the same version from before it lack.
+LATER = MappingProxyType({"later": True})
 
 
 def write_json(data: object, path: Path) -> None:
@@ -75,14 +78,19 @@ def _fits(kind: object, value: object) -> bool:
 
 
 def _object(kind: type, value: object, where: str) -> object:
-    """An instance of a dataclass; every field must be there."""
+    """An instance of a dataclass; fields marked LATER may be missing, and have their default."""
     fields = get_type_hints(kind)
     if not isinstance(value, dict):
         raise ValueError(f"{where:.60} is {shortened(value)}, not an object")
-    missing = sorted(fields.keys() - value.keys())
+    missing = sorted(_needed(kind) - value.keys())
     if missing:
         raise ValueError(f"{where:.60} lacks {missing[0]}")
     unknown = sorted(value.keys() - fields.keys())
     if unknown:
         raise ValueError(f"{where:.60} has the unknown field {shortened(unknown[0])}")
     return kind(**{key: _parsed(fields[key], value[key], key) for key in value})
+
+
+def _needed(kind: type) -> set[str]:
+    """The fields that must be there."""
+    return {field.name for field in dataclasses.fields(kind) if field.metadata is not LATER}

@@ -18,6 +18,7 @@ import edgespec
 from edgespec.artifact.integrity import FileRecord, record
 from edgespec.artifact.manifest import FORMAT_VERSION, MANIFEST, Exported, Manifest, Variant
 from edgespec.artifact.row_invariance import RowInvariance
+from edgespec.artifact.typed_json import LATER
 from edgespec.cli.main import main
 from edgespec.pair.opening.invariance_cache import INVARIANCE_FILE
 from manifests import edit_manifest
@@ -85,7 +86,9 @@ def change_manifest(folder: Path, *path: str, value: object) -> None:
 
 
 def fields_of(kind: type, *path: str) -> list[tuple[str, ...]]:
-    return [(*path, field.name) for field in dataclasses.fields(kind)]
+    return [
+        (*path, field.name) for field in dataclasses.fields(kind) if field.metadata is not LATER
+    ]
 
 
 FIELDS = [

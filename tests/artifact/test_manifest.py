@@ -97,6 +97,16 @@ def test_a_missing_field_is_named_alone(own_pair):
         read_manifest(own_pair)
 
 
+def test_a_field_that_an_older_export_did_not_know_has_its_default(own_pair):
+    def forget(data):
+        for variant in data["target"]["variants"].values():
+            del variant["attention_format"]
+
+    before = read_manifest(own_pair)
+    edit_manifest(own_pair, forget)
+    assert read_manifest(own_pair) == before
+
+
 def test_a_manifest_tells_the_kinds_of_models_apart(tiny, pair):
     assert not tiny.manifest.target.is_encoder_decoder
     assert pair.manifest.target.is_encoder_decoder
