@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from edgespec.artifact.atomic_file import whole_file
@@ -16,7 +16,7 @@ __all__ = ["LATER", "parsed", "read_json", "write_json"]
 T = TypeVar("T")
 
 # Marks a field, by its `metadata`, that files of the same version from before it lack.
-LATER = MappingProxyType({"later": True})
+LATER = {"later": True}
 
 
 def write_json(data: object, path: Path) -> None:
@@ -93,4 +93,4 @@ def _object(kind: type, value: object, where: str) -> object:
 
 def _needed(kind: type) -> set[str]:
     """The fields that must be there."""
-    return {field.name for field in dataclasses.fields(kind) if field.metadata is not LATER}
+    return {field.name for field in dataclasses.fields(kind) if field.metadata != LATER}

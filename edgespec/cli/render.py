@@ -17,7 +17,7 @@ from edgespec.artifact.row_invariance import RowInvariance
 from edgespec.chat.chat_template import jinja_is_installed
 from edgespec.cli.console import console_text
 from edgespec.core.stats import Stats
-from edgespec.device.device import CPU, ProviderInfo, drafter_title, variant_title
+from edgespec.device.device import CPU, drafter_title, variant_title
 from edgespec.device.kernels import OFF, SWITCH, installed_kernels, missing_kernels
 from edgespec.measure.bench import BenchRow
 from edgespec.measure.compare import ComparedWay
@@ -32,10 +32,8 @@ __all__ = [
     "describe_bench",
     "describe_comparison",
     "describe_pair",
-    "describe_providers",
     "describe_tuning",
     "pair_json",
-    "providers_json",
     "show_generation",
     "stats_lines",
     "tuning_json",
@@ -379,21 +377,6 @@ def _number(value: float | None, width: int, digits: int = 2, sign: str = "") ->
 def comparison_json(rows: Sequence[ComparedWay], measured_on: str) -> str:
     """The same as one JSON object; "kind" is null for all kinds."""
     return _measured_json(rows, measured_on)
-
-
-def describe_providers(here: Sequence[ProviderInfo]) -> str:
-    """A line for each provider: its name in options, and its full description."""
-    kernels = installed_kernels()
-    target = f" ({kernels.target})" if kernels else ""
-    return "\n".join(
-        f"{provider.name:16} {provider}{target if provider.name == CPU else ''}"
-        for provider in here
-    )
-
-
-def providers_json(here: Sequence[ProviderInfo]) -> str:
-    """The same as one JSON object."""
-    return json.dumps({"providers": [dataclasses.asdict(provider) for provider in here]})
 
 
 def _cache(exported: Exported) -> str:

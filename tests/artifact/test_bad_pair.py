@@ -86,9 +86,7 @@ def change_manifest(folder: Path, *path: str, value: object) -> None:
 
 
 def fields_of(kind: type, *path: str) -> list[tuple[str, ...]]:
-    return [
-        (*path, field.name) for field in dataclasses.fields(kind) if field.metadata is not LATER
-    ]
+    return [(*path, field.name) for field in dataclasses.fields(kind) if field.metadata != LATER]
 
 
 FIELDS = [

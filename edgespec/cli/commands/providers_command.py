@@ -22,7 +22,7 @@ def providers(as_json: bool) -> None:
     Example:
       edgespec providers
     """
-    from edgespec.cli.render import describe_providers, providers_json
+    from edgespec.cli.render_providers import describe_providers, providers_json
     from edgespec.pair.opening.runtime import all_providers
 
     found, not_loaded = all_providers()
