@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar, Unpack
 
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.errors import UsageError, check_names, needs_extra, shortened
-from edgespec.library.exporting import BUILT_IN, export_request, run_export
+from edgespec.library.exporting import BUILT_IN, ExportRequest, export_request, run_export
 from edgespec.library.pair_cache import cached_folder, pair_folder
 from edgespec.pair.opening import loading
 from edgespec.pair.opening.loading import LoadOptions
@@ -86,49 +86,70 @@ def export(
     host: str | None = None,
     gammas: Sequence[int] = (),
     capacity: int | None = None,
+    draft_tokens: int | None = None,
+    long_texts: bool = False,
     verify: bool = False,
     measure: bool = True,
     replace: bool = False,
     threads: int | None = None,
 ) -> Path:
-    """Converts a model and a draft to a folder for `load`, and returns it, as `edgespec export`.
+    """Converts models to a folder for `load` and returns it; needs edgespec-export.
 
     Args:
         target, draft: a checkpoint's folder, a GGUF file, a hub id or a short name such as
             "smollm2-135m". Without a draft a catalogue proposes one for well-known targets.
         output: None: in the cache, where what is there already is taken unless `replace` is true.
-        no_draft: take none from the catalogue; the pair drafts by prompt lookup.
-        adapter: a LoRA adapter of the target: a folder or a hub id.
+        no_draft: take none from the catalogue; the pair drafts by prompt lookup. adapter: a LoRA
+            adapter of the target: a folder or a hub id.
         target_formats, draft_formats: number formats such as "int8"; the first is the pair's
             default. None: int8 where it is near fp32.
         cache_formats: of the target's keys and values: "fp32", "fp16", "int8" or "int8-bf16".
-        calibration: texts for int4: "built-in", "none", or a file.
-        host: "web" (a browser), "gpu" or "npu"; None: any.
+        calibration: texts for int4: "built-in", "none", or a file. host: "web", "gpu" or "npu".
         gammas, capacity: for an NPU: drafted tokens, of each a graph; positions of the cache.
-        verify: compare each float32 graph with the original model.
-        measure: row invariance and distances from float32, with so many `threads`.
+        draft_tokens: that the draft proposes, its most frequent ones; None: all. long_texts: of a
+            model with longrope: the factors for long texts in every text.
+        verify: compare each float32 graph with the original model. measure: row invariance and
+            distances from float32, with so many `threads`.
         replace: a pair that is in `output`.
 
     Raises:
-        EdgespecError: an option is wrong, or the model cannot be found, read or exported;
-            `output` is then as it was. Needs edgespec-export.
+        EdgespecError: a wrong option, or a model that cannot be exported; `output` is as it was.
     """
     with needs_extra("export"):
         request = export_request(
             str(target),
             None if draft is None else str(draft),
             no_draft=no_draft,
-            target_formats=None if target_formats is None else tuple(target_formats),
-            draft_formats=None if draft_formats is None else tuple(draft_formats),
-            cache_formats=None if cache_formats is None else tuple(cache_formats),
+            target_formats=_tuple(target_formats),
+            draft_formats=_tuple(draft_formats),
+            cache_formats=_tuple(cache_formats),
             calibration=calibration,
             host=host,
             adapter=adapter,
             gammas=tuple(gammas),
             capacity=capacity,
+            draft_tokens=draft_tokens,
+            long_texts=long_texts,
         )
+    return _exported(request, output, verify, measure, replace, threads)
+
+
+def _exported(
+    request: ExportRequest,
+    output: str | Path | None,
+    verify: bool,
+    measure: bool,
+    replace: bool,
+    threads: int | None,
+) -> Path:
+    """The folder of a request, which the cache may have already."""
+    with needs_extra("export"):
         folder = cached_folder(request) if output is None else Path(output)
     if output is None and not replace and (folder / MANIFEST).is_file():
         return folder
     run_export(request, folder, verify=verify, measure=measure, replace=replace, threads=threads)
     return folder
+
+
+def _tuple(formats: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if formats is None else tuple(formats)

@@ -10,6 +10,7 @@ import pytest
 
 import edgespec
 from edgespec.artifact.manifest import read_manifest
+from edgespec.cli.commands.export_command import export as export_command
 from edgespec.pair.opening.loading import LoadOptions
 from edgespec_export import export_pair as export_module
 from edgespec_export.checkpoint import sources
@@ -120,3 +121,9 @@ def test_help_shows_every_option_and_a_mistyped_one_is_told_the_nearest(tiny_fol
     with pytest.raises(TypeError, match="export has no option 'drfat'; did you mean 'draft'"):
         edgespec.export(tiny_folder, drfat="x")
     assert "target_formats" in inspect.signature(edgespec.export).parameters
+
+
+def test_python_exports_with_every_option_of_the_command():
+    names = {"no_measure": "measure", "force": "replace"}
+    options = {names.get(option.name, option.name) for option in export_command.params}
+    assert options == set(inspect.signature(edgespec.export).parameters)
