@@ -17,14 +17,14 @@ from edgespec.errors import UsageError
 from edgespec.version import VERSION
 from edgespec_export.calibration.calibrated import Calibration
 from edgespec_export.calibration.texts import BUILT_IN, NONE, calibration_texts
+from edgespec_export.changes.fewer_tokens import FewerTokens
+from edgespec_export.changes.long_texts import with_long_factors
 from edgespec_export.checkpoint import sources as checkpoint_sources
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.default_format import with_chosen_format
 from edgespec_export.families.drafts.eagle3.head_checkpoint import open_checkpoints
 from edgespec_export.families.rotary.longrope import has_longrope
-from edgespec_export.fewer_tokens import FewerTokens
 from edgespec_export.hosts import gpu, npu, web
-from edgespec_export.long_texts import with_long_factors
 from edgespec_export.measure_variants import measured, with_row_invariance
 from edgespec_export.progress import Progress
 from edgespec_export.requested_formats import RequestedFormats

@@ -11,10 +11,10 @@ from edgespec.artifact.generation_defaults import GenerationDefaults
 from edgespec.artifact.manifest import CHAT_TEMPLATE, TOKENIZER, VOCABULARY, Exported, Manifest
 from edgespec.artifact.typed_json import write_json
 from edgespec.version import VERSION
+from edgespec_export.changes.fewer_tokens import FewerTokens
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.generation_config import generation_defaults, without_start
 from edgespec_export.families import Family
-from edgespec_export.fewer_tokens import FewerTokens
 from edgespec_export.pairing import PairedDraft, pair_models
 from edgespec_export.write_model import ModelWriter
 

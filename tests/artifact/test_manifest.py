@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from edgespec.artifact.exported import LIMITS
 from edgespec.artifact.manifest import (
     MANIFEST,
     manifest_digest,
     read_manifest,
     write_manifest,
 )
-from edgespec.artifact.model_limits import LIMITS
 from edgespec.errors import EdgespecError
 from manifests import edit_manifest
 

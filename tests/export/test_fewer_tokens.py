@@ -8,8 +8,8 @@ import pytest
 import edgespec
 from checkpoints import byte_tokenizer, write_llama, write_t5
 from edgespec.errors import EdgespecError, UsageError
+from edgespec_export.changes.fewer_tokens import frequent_tokens
 from edgespec_export.export_pair import export_pair
-from edgespec_export.fewer_tokens import frequent_tokens
 
 SIZE, COUNT = 272, 100
 PROMPT = (40, 41, 42, 50, 60, 61, 7)

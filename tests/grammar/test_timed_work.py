@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -114,9 +115,10 @@ def test_an_ambiguous_grammar_is_one_line_and_others_go_on(vocabulary, letter, h
     for question in questions:  # what is lost is not asked again
         with pytest.raises(SlowMatcherError):
             question()
-    if any(thread.is_alive() for thread in vocabulary.timed._given_up):
-        with pytest.raises(UsageError, match="an earlier Lark grammar"):
-            GrammarMatcher(edgespec.lark('start: "a"'), vocabulary)
+    with suppress(UsageError):
+        GrammarMatcher(edgespec.lark('start: "a"'), vocabulary)
+        # It was taken, so what was given up has ended meanwhile.
+        assert not any(thread.is_alive() for thread in vocabulary.timed._given_up)
     for other in (edgespec.regex("[a-z]+"), edgespec.json_schema({"type": "integer"})):
         assert np.any(GrammarMatcher(other, vocabulary).legal([]))
 

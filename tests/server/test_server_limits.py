@@ -153,16 +153,25 @@ def test_the_pair_is_used_by_one_thread(pair, monkeypatch):
     assert len(threads) == 1
 
 
+async def checked_until_full(model):
+    """Until a waiter is in the queue: its prompt may be encoded by another thread before."""
+    while True:
+        model.check()
+        await asyncio.sleep(0.001)
+
+
 def test_a_cancelled_waiter_leaves_the_queue(pair):
     async def scenario():
         (model,) = ServedModels({"small": pair}, Limits(texts=1, queue=1)).all
-        async with model.batch as batch, batch.stream("once", max_new_tokens=900) as stream:
+        async with (
+            model.batch as batch,
+            batch.stream("once", max_new_tokens=900, ignore_eos=True) as stream,
+        ):
             await anext(stream)
             model.check()
             waiter = asyncio.create_task(batch.generate("twice"))
-            await asyncio.sleep(0)
             with pytest.raises(QueueFullError, match="1 texts are waiting, and the queue holds 1"):
-                model.check()
+                await checked_until_full(model)
             waiter.cancel()
             await asyncio.wait([waiter])
             model.check()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
 
 from edgespec.cli.options import JSON
 from edgespec.cli.progress_lines import say
+
+if TYPE_CHECKING:
+    from edgespec.device.device import ProviderInfo
 
 __all__ = ["providers"]
 
@@ -22,10 +30,26 @@ def providers(as_json: bool) -> None:
     Example:
       edgespec providers
     """
-    from edgespec.cli.render_providers import describe_providers, providers_json
     from edgespec.pair.opening.runtime import all_providers
 
     found, not_loaded = all_providers()
     for line in not_loaded:
         say(line)
-    click.echo((providers_json if as_json else describe_providers)(found))
+    click.echo((_as_json if as_json else _described)(found))
+
+
+def _described(here: Sequence[ProviderInfo]) -> str:
+    """A line for each provider: its name in options, and its full description."""
+    from edgespec.device.device import CPU
+    from edgespec.device.kernels import installed_kernels
+
+    kernels = installed_kernels()
+    target = f" ({kernels.target})" if kernels else ""
+    return "\n".join(
+        f"{provider.name:16} {provider}{target if provider.name == CPU else ''}"
+        for provider in here
+    )
+
+
+def _as_json(here: Sequence[ProviderInfo]) -> str:
+    return json.dumps({"providers": [dataclasses.asdict(provider) for provider in here]})

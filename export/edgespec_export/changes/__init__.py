@@ -1,0 +1,1 @@
+"""What an export changes of a checkpoint, where it is asked to."""
