@@ -148,7 +148,7 @@ def typed(words: list[str]) -> None:
 def parsed(arguments: list[str]) -> None:
     """A command's own checks of its options, without what it does."""
     command = main.commands[arguments[0]]
-    with click.Context(main, info_name="edgespec") as context:
+    with click.Context(main, info_name="edgespec", **main.context_settings) as context:
         command.make_context(arguments[0], arguments[1:], parent=context)
 
 
