@@ -45,6 +45,8 @@ class Batch {
  private:
   // The caches of one text, and the text that is being made in them.
   struct Slot {
+    Slot(OrtSequence& target, OrtSequence* draft) : target(target), draft(draft) {}
+
     OrtSequence& target;
     OrtSequence* draft;
     int64_t number = -1;  // the text's; -1: it is free
