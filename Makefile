@@ -20,7 +20,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: native native-arm64 native-windows native-macos native-sanitize native-fuzz demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-providers-mixed test-npu test-npu-whole test-npu-formats test-providers-whole
+.PHONY: native native-arm64 native-windows native-macos native-sanitize native-sanitize-threads native-fuzz demo-native demo demo-chat demo-gemma demo-qwen demo-whisper test test-arm64 lint types docs wheel lint-kernels kernel-wheels sanitize operator-header clean demo-web test-web test-providers test-providers-layers test-providers-mixed test-npu test-npu-whole test-npu-formats test-providers-whole
 
 demo: build/en-de/edgespec.json
 	$(BIN)/python examples/demo.py build/en-de
@@ -152,11 +152,19 @@ native-sanitize:
 	LD_PRELOAD='$(SANITIZED_LIBRARIES)' ASAN_OPTIONS=detect_leaks=0 EDGESPEC_NATIVE=build/native-sanitized \
 		$(BIN)/pytest -q tests/native
 
-# Clang's libFuzzer on the readers of manifests and tokenizers, EDGESPEC_FUZZ_SECONDS each.
+# ONNX Runtime and the kernels are not looked at: they wait for each other in ways that it does not see.
+native-sanitize-threads:
+	cmake -S runtimes/native -B build/native-threads -DEDGESPEC_TESTS=ON -DEDGESPEC_SANITIZE=thread \
+		$(if $(EDGESPEC_TARGETS),-DEDGESPEC_TARGETS='$(EDGESPEC_TARGETS)') --log-level=WARNING
+	cmake --build build/native-threads --parallel 2
+	TSAN_OPTIONS=suppressions=$(CURDIR)/runtimes/native/tests/threads.supp EDGESPEC_NATIVE=build/native-threads \
+		$(BIN)/pytest -q tests/native/test_threads.py
+
+# Clang's libFuzzer on the readers of manifests, tokenizers and sessions, EDGESPEC_FUZZ_SECONDS each.
 native-fuzz: native
 	cmake -S runtimes/native -B build/native-fuzz -DCMAKE_CXX_COMPILER=clang++ -DEDGESPEC_FUZZ=ON \
 		-DEDGESPEC_SANITIZE=address,undefined,fuzzer-no-link --log-level=WARNING
-	cmake --build build/native-fuzz --parallel 2 --target fuzz_manifest fuzz_tokenizer
+	cmake --build build/native-fuzz --parallel 2 --target fuzz_manifest fuzz_tokenizer fuzz_session
 	EDGESPEC_NATIVE_FUZZ=build/native-fuzz $(BIN)/pytest -q tests/native/test_fuzzed_readers.py
 
 # Without npm the tests of the JavaScript package are skipped; without its registry, too, but not in CI.

@@ -16,9 +16,15 @@ from pathlib import Path
 
 import pytest
 
+import edgespec
+from benchmarks.same_texts import prompts_for
+from depth import deep
 from native_library import BUILD, RULES, runtime_library
 
 ROOT = Path(__file__).parents[2]
+SHIPPED = Path(
+    os.environ.get("EDGESPEC_SHIPPED", ROOT / "build")
+)  # what `make demo demo-chat` exports
 RUNTIMES = ROOT / "runtimes/js/node_modules/onnxruntime-node/bin/napi-v6"
 WINE = "/usr/lib/wine/wine64"
 ENDINGS = {"eos": 1, "stop": 2, "max_tokens": 3, "capacity": 4}
@@ -157,12 +163,44 @@ def test_every_recorded_decision_is_pythons(answers):
 
 def test_greedy_texts_are_pythons(platform, answers, tiny_folder, tiny):
     asked = [(prompt, {"max_new_tokens": 24} | given) for prompt in PROMPTS for given in REQUESTS]
+    check_texts(tiny, tiny_folder, asked, platform, answers)
+
+
+def check_texts(pair, folder, asked, platform, answers):
+    """Whether texts, with drafts and without, are Python's plain ones."""
     lines = [f"{','.join(map(str, prompt))} {written(given)}" for prompt, given in asked]
-    pair, library = platform.path(tiny_folder), platform.path(platform.runtime())
-    found = answers(["texts", pair, library], lines)
+    found = answers(["texts", platform.path(folder), platform.path(platform.runtime())], lines)
+    known = {}
     for (prompt, given), answer in zip(asked, found, strict=True):
         options = {name: value for name, value in given.items() if name not in ("draft", "gamma")}
-        expected = tiny.generate(prompt, draft=False, **options)
+        key = *prompt, *options.items()
+        if key not in known:
+            known[key] = pair.generate(prompt, draft=False, **options)
         tokens, ending = answer.split()
-        assert list(map(int, tokens.split(","))) == expected.token_ids, given
-        assert int(ending) == ENDINGS[expected.finish_reason]
+        assert list(map(int, tokens.split(","))) == known[key].token_ids, given
+        assert int(ending) == ENDINGS[known[key].finish_reason]
+
+
+@deep
+@pytest.mark.parametrize("name", ["smollm2", "en-de"])
+def test_texts_of_the_shipped_pairs_are_pythons(platform, answers, name):
+    """100 greedy prompts, each with a draft and without, and 200 seeds; of each kind no more than
+    EDGESPEC_PLATFORM_TEXTS, since an emulated processor takes long for a token."""
+    folder = SHIPPED / name
+    if not folder.exists():
+        pytest.skip(f"{folder} is not there: make demo demo-chat")
+    pair, texts = (
+        edgespec.load(folder, threads=1),
+        int(os.environ.get("EDGESPEC_PLATFORM_TEXTS", 200)),
+    )
+    prompts = [pair.tokenizer.encode(text).ids for text in prompts_for(folder)]
+    greedy = [
+        (prompt, {"max_new_tokens": 24} | given)
+        for prompt in prompts[:texts]
+        for given in ({"draft": 0}, {"draft": 1})
+    ]
+    sampled = [
+        (prompts[seed % len(prompts)], {"max_new_tokens": 12, "temperature": 1, "seed": seed})
+        for seed in range(texts)
+    ]
+    check_texts(pair, folder, greedy + sampled, platform, answers)

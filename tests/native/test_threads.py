@@ -1,7 +1,8 @@
 """Claim: sessions of one model on several threads make the texts of one thread, whoever cancels,
 forks, saves or closes them meanwhile.
 
-The program is compiled with the library. EDGESPEC_THREADS_SECONDS is for how long.
+The program is compiled with the library: `make native-sanitize-threads` runs it with the sanitizer
+of threads. EDGESPEC_THREADS_SECONDS is for how long.
 """
 
 from __future__ import annotations
