@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/lanes/lanes.h"
+#include "kernels/unrolled.h"
 
 namespace edgespec {
 namespace {
@@ -16,17 +17,6 @@ constexpr size_t kRows = 6, kParts = 2;
 #else
 constexpr size_t kRows = 3, kParts = 1;
 #endif
-
-template <typename Body, size_t... i>
-[[gnu::always_inline]] inline void unrolled(Body body, std::index_sequence<i...>) {
-  (body(i), ...);
-}
-
-// body(0) … body(count - 1), unrolled early enough for GCC to keep arrays in registers.
-template <size_t count, typename Body>
-[[gnu::always_inline]] inline void unrolled(Body body) {
-  unrolled(body, std::make_index_sequence<count>());
-}
 
 template <size_t rows, size_t parts>
 using Sums = F32x16[rows][parts];

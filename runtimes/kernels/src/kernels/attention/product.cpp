@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/lanes/lanes.h"
+#include "kernels/unrolled.h"
 
 namespace edgespec {
 namespace {
@@ -16,17 +17,6 @@ constexpr int64_t kMaxParts = 4;
 #else
 constexpr int64_t kMaxParts = 1;
 #endif
-
-template <typename Body, size_t... i>
-[[gnu::always_inline]] inline void unrolled(Body body, std::index_sequence<i...>) {
-  (body(i), ...);
-}
-
-// body(0) … body(count - 1), unrolled early enough for GCC to keep arrays in registers.
-template <size_t count, typename Body>
-[[gnu::always_inline]] inline void unrolled(Body body) {
-  unrolled(body, std::make_index_sequence<count>());
-}
 
 // `flatten`: in a file of this length GCC would not inline all of the small functions; it was 2.4
 // times as slow with AVX-512.
