@@ -13,14 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from statistics import median, quantiles
 from typing import Any
 
 import edgespec
+from in_turns import Texts, compared
 from record import begin, write_result
 from same_texts import prompts_for
 
@@ -28,15 +26,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 native_library = import_module("native_library")  # the same binding that the tests use
 
-Texts = list[list[int]]
-# Python's default also looks tokens up, which the library does not beside a draft model.
 PYTHON: dict[str, dict[str, Any]] = {
     "plain": {"draft": False},
     "model": {"draft": "model"},
     "default": {},
 }
-MODEL = {"draft": 1, "gamma": -1}
-NATIVE: dict[str, dict[str, Any]] = {"plain": {"draft": 0}, "model": MODEL, "default": MODEL}
+NATIVE: dict[str, dict[str, Any]] = {"plain": {"draft": 0}, "model": {"draft": 1}, "default": {}}
 SAMPLING: dict[str, dict[str, Any]] = {
     "greedy": {},
     "sampled": {"temperature": 0.8, "top_p": 0.95},
@@ -76,9 +71,7 @@ def main() -> None:
             print(f"{sampling}, {way}: {json.dumps(row)}", flush=True)
     session = model.session()
     alone = [session.text(one, draft=0, max_new_tokens=options.tokens) for one in prompts]
-    together = native_texts(
-        model, prompts, options.texts, {**MODEL, "max_new_tokens": options.tokens}
-    )
+    together = native_texts(model, prompts, options.texts, {"max_new_tokens": options.tokens})
     if alone != together:
         sys.exit("the texts of a batch are not those of a session")
     write_result(options, record, rows=rows)
@@ -100,35 +93,6 @@ def native_texts(model: Any, prompts: Texts, texts: int, given: dict[str, Any]) 
         live -= bool(batch.made[number].ending)
     batch.close()
     return [batch.made[number].tokens for number in range(len(prompts))]
-
-
-def compared(
-    python: Callable[[], Texts], native: Callable[[], Texts], rounds: int
-) -> dict[str, Any]:
-    """Tokens a second of both, and the median of their ratio; prompts are included."""
-    texts = python()
-    if native() != texts:
-        sys.exit("the texts differ: nothing to compare")
-    tokens = sum(map(len, texts))
-    seconds: dict[str, list[float]] = {"python": [], "native": []}
-    cpu: dict[str, list[float]] = {"python": [], "native": []}
-    sides = {"python": python, "native": native}
-    for number in range(rounds):
-        for side in sorted(sides, reverse=bool(number % 2)):
-            began, spent = time.perf_counter(), time.process_time()
-            sides[side]()
-            seconds[side].append(time.perf_counter() - began)
-            cpu[side].append(time.process_time() - spent)
-    ratios = [old / new for old, new in zip(seconds["python"], seconds["native"], strict=True)]
-    low, _, high = quantiles(ratios, n=4)
-    return {
-        "python_tokens_per_second": round(tokens / median(seconds["python"]), 1),
-        "native_tokens_per_second": round(tokens / median(seconds["native"]), 1),
-        "ratio": round(median(ratios), 3),
-        "quartiles": [round(low, 3), round(high, 3)],
-        "ratio_of_fastest": round(min(seconds["python"]) / min(seconds["native"]), 3),
-        "ratio_of_processor_time": round(min(cpu["python"]) / min(cpu["native"]), 3),
-    }
 
 
 if __name__ == "__main__":

@@ -21,11 +21,12 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import edgespec
+from in_turns import Texts, compared
 from record import begin, write_result
 from same_texts import prompts_for
 
@@ -66,34 +67,16 @@ def _speeds(options: argparse.Namespace) -> dict[str, Any]:
     given = {} if options.gamma is None else {"gamma": options.gamma}
     session = _opened(options).session()
 
-    def python() -> list[list[int]]:
+    def python() -> Texts:
         return [
             pair.generate(prompt, max_new_tokens=options.tokens, **given).token_ids
             for prompt in prompts
         ]
 
-    def native() -> list[list[int]]:
+    def native() -> Texts:
         return [session.text(prompt, max_new_tokens=options.tokens, **given) for prompt in prompts]
 
-    texts = python()
-    if native() != texts:
-        sys.exit("the texts differ: nothing to compare")
-    tokens = sum(map(len, texts))
-    seconds: dict[str, list[float]] = {"python": [], "native": []}
-    sides = {"python": python, "native": native}
-    for number in range(options.rounds):
-        for side in sorted(sides, reverse=bool(number % 2)):
-            began = time.perf_counter()
-            sides[side]()
-            seconds[side].append(time.perf_counter() - began)
-    ratios = [old / new for old, new in zip(seconds["python"], seconds["native"], strict=True)]
-    low, _, high = quantiles(ratios, n=4)
-    return {
-        "python_tokens_per_second": round(tokens / median(seconds["python"]), 1),
-        "native_tokens_per_second": round(tokens / median(seconds["native"]), 1),
-        "ratio": round(median(ratios), 3),
-        "quartiles": [round(low, 3), round(high, 3)],
-    }
+    return compared(python, native, options.rounds)
 
 
 def _loop(options: argparse.Namespace) -> dict[str, Any]:

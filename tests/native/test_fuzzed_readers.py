@@ -79,6 +79,7 @@ SAVED = (
     {"draft": 1, "temperature": 1.0, "logit_bias": {5: 1.0}, "min_tokens": 3},
     {"draft": 2, "gamma": 3, "stop": ["zz"], "stop_tokens": [9], "answers": [range(2, 4)]},
     {"draft": 1, "gamma": 3, "temperature": 0.8, "rule": "block", "logprobs": 1},
+    {"draft": 3, "temperature": 0.8, "rule": "token"},
 )
 
 

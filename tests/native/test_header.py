@@ -89,6 +89,44 @@ def test_every_binding_calls_every_function(language):
     assert set(re.findall(r"\bedgespec_close\w*", source(language))) >= closing
 
 
+def arguments(text: str) -> dict[str, set[int]]:
+    """How many arguments each function is declared or called with."""
+    counts: dict[str, set[int]] = {}
+    for found in re.finditer(r"\b(edgespec_\w+)\(", text):
+        depth, commas, start = 1, 0, found.end()
+        for end in range(start, len(text)):
+            depth += (text[end] in "([{") - (text[end] in ")]}")
+            commas += depth == 1 and text[end] == ","
+            if not depth:
+                break
+        is_empty = text[start:end].strip() in ("", "void")
+        counts.setdefault(found[1], set()).add(0 if is_empty else commas + 1)
+    return counts
+
+
+@pytest.mark.parametrize("language", SOURCES)
+def test_bindings_call_with_the_headers_arguments(language):
+    declared_with = {name: count for name, count in arguments(HEADER).items() if name in FUNCTIONS}
+    called_with = arguments(source(language))
+    assert len(declared_with) > 25
+    for name, counts in declared_with.items():
+        assert called_with.get(name, counts) == counts, name
+
+
+def test_swift_sets_and_reads_the_headers_fields():
+    """Numbers of options are the header's structure itself; lists and the seed are set."""
+    swift = source("Swift")
+    listed = {
+        field
+        for field, _, is_pointer in declared("edgespec_options")
+        if is_pointer or field.endswith("_count") or field in ("has_seed", "seed")
+    }
+    assert set(re.findall(r"\ball\.(\w+)", swift)) == listed
+    fields = {field for field, *_ in declared("edgespec_piece")}
+    assert set(re.findall(r"\bmade\.(\w+)", swift)) == fields
+    assert set(re.findall(r"\bmemory\.(\w+)", swift)) == {"size", "weights", "caches"}
+
+
 @pytest.mark.parametrize("name", BINDINGS)
 def test_csharp_has_the_headers_structures(name):
     kinds = {"size_t": "UIntPtr", "int32_t": "int", "int64_t": "long", "uint64_t": "ulong"}

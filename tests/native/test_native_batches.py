@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import json
+import os
 import random
 import shutil
 import threading
@@ -26,6 +28,7 @@ from edgespec_export.export_pair import export_pair
 from native_library import NativeBatch, NativeError, NativeModel, Piece
 
 INT8 = {"target_formats": ["int8"], "draft_formats": ["int8"]}
+SECONDS = 600  # of a test, at most
 WAYS = (
     {"draft": 0},
     {"draft": 1, "gamma": 3},
@@ -36,6 +39,9 @@ WAYS = (
     {"draft": 1, "gamma": 3, "temperature": 1.3, "rule": "block", "stop_tokens": [9]},
     {"draft": 1, "gamma": -1, "logprobs": 1},
     {"draft": 1, "gamma": -1, "temperature": 0.7, "ignore_eos": 1},
+    {"draft": 3, "gamma": 4, "temperature": 0.7, "ignore_eos": 1},
+    {"draft": 3, "gamma": -1, "temperature": 0.9, "rule": "token"},
+    {},
 )
 
 
@@ -60,6 +66,18 @@ def together(text):
     """The same of a text of a batch."""
     assert text.error is None, text.error
     return text.tokens, text.ending, text.logprobs, text.shown
+
+
+@pytest.fixture(autouse=True)
+def time_limit(capfd):
+    """Fails, where a call of the library does not return, by ending the tests: no thread of
+    Python's could interrupt it."""
+    with capfd.disabled():
+        stderr = os.dup(2)
+    faulthandler.dump_traceback_later(SECONDS, exit=True, file=stderr)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+    os.close(stderr)
 
 
 @pytest.fixture(scope="module")
@@ -166,10 +184,8 @@ def test_translations_of_a_batch_are_those_alone(translator, given):
     waiting = [*sources, sources[0], sources[0]]
     for seed, source in enumerate(waiting):
         if seed >= 3:
-            while not any(text.ending for text in list(batch.made.values())[seed - 3 : seed]):
-                batch.next()
             while len([1 for text in batch.made.values() if not text.ending]) == 3:
-                batch.next()
+                assert batch.next() is not None
         batch.add(source, seed=seed, max_new_tokens=16, **given)
     batch.finish()
     for seed, source in enumerate(waiting):

@@ -9,6 +9,7 @@ import random
 
 import pytest
 
+import edgespec
 from edgespec.artifact.manifest import manifest_digest, read_manifest
 from edgespec.costs.controller import Adaptive, Confident
 from edgespec.costs.cost_model import Costs
@@ -147,23 +148,27 @@ def test_another_way_to_end_drafts_is_found(hooks, mistake):
     assert different
 
 
-def test_drafts_end_where_pythons_do(native_tiny, tiny):
+def test_drafts_end_where_pythons_do(large_folder, built):
     """Without a clock the draft's own probabilities decide alone."""
+    pair, model = edgespec.load(large_folder, threads=1), NativeModel(large_folder, threads=1)
+    accepted = 0
     prompt, options = [5, 60, 7, 8, 60, 7, 8], {"temperature": 1.0, "max_new_tokens": 60}
     for rule in ("token", "block"):
         for seed in range(4):
-            session = native_tiny.session()
-            text = session.text(prompt, seed=seed, rule=rule, ignore_eos=1, **options)
-            whole = tiny.generate(
+            session = model.session()
+            text = session.text(prompt, draft=1, seed=seed, rule=rule, ignore_eos=1, **options)
+            whole = pair.generate(
                 prompt, draft="model", seed=seed, rule=rule, ignore_eos=True, **options
             )
             assert text == whole.token_ids
             stats = whole.stats
             assert (session.rounds, session.accepted) == (stats.target_calls, stats.accepted)
+            accepted += session.accepted
+    assert accepted > 10
 
 
 @pytest.mark.parametrize("given", [{}, {"temperature": 1.0}, {"temperature": 1.0, "rule": "token"}])
-@pytest.mark.parametrize("draft", [1, 2])
+@pytest.mark.parametrize("draft", [1, 2, 3])
 def test_texts_by_the_clock_are_those_of_any_gamma(native_tiny, given, draft):
     session, prompt = native_tiny.session(), [5, 60, 7, 8, 60, 7, 8]
     options = {"seed": 2, "ignore_eos": 1, "max_new_tokens": 40, **given}

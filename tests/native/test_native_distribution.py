@@ -74,6 +74,14 @@ def test_texts_with_lookup_have_the_plain_distribution(hooks, plain, rule):
 
 @pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("rule", ["token", "block"])
+def test_texts_with_lookup_beside_a_model_have_the_plain_distribution(hooks, plain, rule, draft):
+    texts, walks = walked(hooks, rule.encode(), P, DRAFTS[draft], 3, "both")
+    np.testing.assert_allclose(texts, plain, atol=1e-6)
+    assert walks > 20
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("rule", ["token", "block"])
 def test_drafts_that_end_where_the_draft_is_unsure_change_no_text(hooks, plain, rule, draft):
     texts, walks = walked(hooks, rule.encode(), P, DRAFTS[draft], 3, "confident model")
     np.testing.assert_allclose(texts, plain, atol=1e-6)

@@ -23,6 +23,8 @@ OPTIONS = (
     {"draft": 1, "gamma": 2, "temperature": 1.3, "rule": "block", "stop_tokens": [9]},
     {"draft": 1, "gamma": 5, "temperature": 0.9, "rule": "token", "logprobs": 1},
     {"draft": 2, "gamma": 3, "stop": ["zz"]},
+    {"draft": 3, "gamma": 3},
+    {"draft": 3, "temperature": 1.0, "rule": "token"},
 )
 PROMPT = [5, 60, 7, 8, 9, 60, 7, 8, 30, 31, 60, 7]
 
@@ -131,6 +133,7 @@ def turns_of_tokens(session, turns, **given):
         {"gamma": 3, "temperature": 1.0},
         {"gamma": 3, "temperature": 1.0, "rule": "block"},
         {"draft": 2, "gamma": 3},
+        {"draft": 3, "gamma": 3, "temperature": 1.0, "rule": "token"},
     ],
 )
 def test_answers_that_are_reused_have_the_bits_of_those_computed_again(native_tiny, given):
@@ -225,7 +228,7 @@ def test_a_damaged_session_is_refused(native_tiny, saved):
         with pytest.raises(NativeError, match="is no saved session; give a file that"):
             native_tiny.load_session(saved)
     saved.write_bytes(whole[:17] + b"\1" + whole[18:])
-    with pytest.raises(NativeError, match="has session format 1 and this edgespec reads 2"):
+    with pytest.raises(NativeError, match="has session format 1 and this edgespec reads 3"):
         native_tiny.load_session(saved)
     saved.unlink()
     with pytest.raises(NativeError, match="is no file; give one that edgespec_save wrote"):

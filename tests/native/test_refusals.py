@@ -237,8 +237,8 @@ def test_wrong_calls_are_errors(native_tiny):
         list(session.pieces())
     with pytest.raises(NativeError, match="gamma is 17; this target was found exact for"):
         session.begin([1, 2], gamma=17)
-    with pytest.raises(NativeError, match="draft is 3; give one of: 0 to 2"):
-        session.begin([1, 2], draft=3)
+    with pytest.raises(NativeError, match="draft is 4; give one of: 0 to 3"):
+        session.begin([1, 2], draft=4)
     with pytest.raises(NativeError, match="stop_tokens has the token -3"):
         session.begin([1, 2], stop_tokens=[-3])
     with pytest.raises(NativeError, match="max_new_tokens is -2"):

@@ -54,7 +54,7 @@ def test_speculative_texts_are_pythons(session, tiny, given, rule):
     for number, prompt in enumerate(prompts(3, tiny.target.vocab_size, seed=1)):
         options = {**given, "seed": number, "gamma": 1 + 2 * number, "rule": rule}
         expected = tiny.generate(prompt, draft="model", max_new_tokens=24, **options)
-        assert session.text(prompt, max_new_tokens=24, **options) == expected.token_ids
+        assert session.text(prompt, draft=1, max_new_tokens=24, **options) == expected.token_ids
         assert session.rounds == expected.stats.target_calls
         assert session.accepted == expected.stats.accepted
         accepted += session.accepted
@@ -83,7 +83,7 @@ def test_translations_are_pythons(pair_folder, pair, given):
         for rule in ("token", "block", "coupled"):
             options = {**given, "seed": number, "rule": rule, "max_new_tokens": 16}
             expected = pair.generate(tokens, draft="model", gamma=3, **options)
-            assert session.text(tokens, gamma=3, **options) == expected.token_ids
+            assert session.text(tokens, draft=1, gamma=3, **options) == expected.token_ids
             assert session.ending == expected.finish_reason
             accepted += session.accepted
         assert session.text(tokens, draft=2, **given, seed=number, max_new_tokens=16) == (
@@ -101,7 +101,7 @@ def test_texts_with_an_eagle_head_are_pythons(eagle_folder, built, given):
         options = {**given, "seed": number, "gamma": 1 + number, "max_new_tokens": 20}
         for rule in ("token", "block", "coupled"):
             expected = pair.generate(prompt, draft="model", rule=rule, **options)
-            assert session.text(prompt, rule=rule, **options) == expected.token_ids
+            assert session.text(prompt, draft=1, rule=rule, **options) == expected.token_ids
             assert session.rounds == expected.stats.target_calls
             assert session.accepted == expected.stats.accepted
             proposed += expected.stats.drafted

@@ -1,7 +1,5 @@
 using System;
 using System.Collections.Generic;
-using System.Linq;
-using System.Runtime.InteropServices;
 
 namespace Edgespec
 {
@@ -66,11 +64,7 @@ namespace Edgespec
         {
             using (var memory = new Memory())
             {
-                Native.Turn[] turns = messages.Select(one => new Native.Turn
-                {
-                    role = memory.Text(one.Role, "a role"),
-                    content = memory.Text(one.Content, "a message"),
-                }).ToArray();
+                Native.Turn[] turns = memory.Turns(messages);
                 return Add(
                     (ref Native.Options taken, out long text, out ulong seed) => Native.edgespec_batch_add_chat(
                         handle, turns, (UIntPtr)(uint)turns.Length, ref taken, out text, out seed), options);
@@ -86,7 +80,7 @@ namespace Edgespec
         /// The next piece of any text; null if none is being made.
         public TextPiece Next()
         {
-            var piece = new Native.Piece { size = (UIntPtr)(uint)Marshal.SizeOf(typeof(Native.Piece)) };
+            Native.Piece piece = Native.Piece.Empty;
             long text;
             int status = Native.edgespec_batch_next(handle, out text, ref piece);
             if (text < 0)

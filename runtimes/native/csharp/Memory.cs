@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Linq;
 using System.Runtime.InteropServices;
 using System.Text;
 
@@ -62,6 +63,12 @@ namespace Edgespec
             }
             return place;
         }
+
+        internal Native.Turn[] Turns(IEnumerable<Message> messages) => messages.Select(one => new Native.Turn
+        {
+            role = Text(one.Role, "a role"),
+            content = Text(one.Content, "a message"),
+        }).ToArray();
 
         public void Dispose()
         {

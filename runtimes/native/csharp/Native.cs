@@ -99,6 +99,9 @@ namespace Edgespec
             public IntPtr logprobs;
             public IntPtr text;
             public UIntPtr text_bytes;
+
+            /// One that the library fills in.
+            internal static Piece Empty => new Piece { size = (UIntPtr)(uint)Marshal.SizeOf(typeof(Piece)) };
         }
 
         internal sealed class ModelHandle : SafeHandleZeroOrMinusOneIsInvalid

@@ -24,6 +24,8 @@ namespace Edgespec
         Model = 1,
         /// What followed the same tokens earlier, in the prompt or the text.
         Lookup = 2,
+        /// In each round, the one of both that is expected to bring more.
+        Both = 3,
     }
 
     /// How a pair is opened.
@@ -94,7 +96,7 @@ namespace Edgespec
 
         /// Go on after a token of the model that ends a text.
         public bool IgnoreEos = false;
-        public Draft Draft = Draft.Model;
+        public Draft Draft = Draft.Both;
 
         /// Tokens drafted a round; -1: as many as pay.
         public long Gamma = -1;

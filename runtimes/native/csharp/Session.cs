@@ -1,7 +1,5 @@
 using System;
 using System.Collections.Generic;
-using System.Linq;
-using System.Runtime.InteropServices;
 
 namespace Edgespec
 {
@@ -66,11 +64,7 @@ namespace Edgespec
         {
             using (var memory = new Memory())
             {
-                Native.Turn[] turns = messages.Select(one => new Native.Turn
-                {
-                    role = memory.Text(one.Role, "a role"),
-                    content = memory.Text(one.Content, "a message"),
-                }).ToArray();
+                Native.Turn[] turns = memory.Turns(messages);
                 return Begin(
                     (ref Native.Options taken, out ulong seed) => Native.edgespec_begin_chat(
                         handle, turns, (UIntPtr)(uint)turns.Length, ref taken, out seed), options);
@@ -86,7 +80,7 @@ namespace Edgespec
         internal Piece Next(Text text)
         {
             if (text != latest) throw new InvalidOperationException("another text has begun in this session");
-            var piece = new Native.Piece { size = (UIntPtr)(uint)Marshal.SizeOf(typeof(Native.Piece)) };
+            Native.Piece piece = Native.Piece.Empty;
             Native.Check(Native.edgespec_next(handle, ref piece));
             return new Piece(piece);
         }

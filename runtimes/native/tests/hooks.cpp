@@ -19,6 +19,7 @@
 #include "costs/load_costs.h"
 #include "device/kernels.h"
 #include "device/machine.h"
+#include "drafters/suffix_lookup.h"
 #include "edgespec.h"
 #include "ort/ort_batch.h"
 #include "ort/prefill.h"
@@ -149,15 +150,15 @@ EDGESPEC_API void edgespec_hook_gammas(const double* verify, int64_t rows, doubl
   double now = 0, drafted = 0;
   int64_t length = 0;
   CostSource& source = times == nullptr ? static_cast<CostSource&>(fixed) : measured;
-  std::unique_ptr<Controller> controller = std::make_unique<Adaptive>(source);
+  std::shared_ptr<Controller> controller = std::make_shared<Adaptive>(source);
   const Confident* confident = nullptr;
   if (sureness != nullptr) {
-    auto made = std::make_unique<Confident>(source);
+    auto made = std::make_shared<Confident>(source);
     confident = made.get();
     controller = std::move(made);
   }
   if (times != nullptr) {
-    controller = std::make_unique<Timed>(
+    controller = std::make_shared<Timed>(
         std::move(controller), [&] { return length; }, verification, &drafting,
         [&] { return drafted; }, [&] { return now; });
   }
@@ -178,6 +179,30 @@ EDGESPEC_API void edgespec_hook_gammas(const double* verify, int64_t rows, doubl
     }
     controller->observe(gamma, std::min(accepted + 1, gamma), std::min(accepted, gamma));
     length += accepted + 1;
+  }
+}
+
+// What lookup proposes after each token of a text that follows a prompt, [count, gamma], filled up
+// with -1. `least`: of the first token's probability. `per_row`: of a further token's, for each row
+// of the verification; below 0: γ tokens.
+EDGESPEC_API void edgespec_hook_lookup(const int64_t* prompt, size_t prompt_count,
+                                       const int64_t* text, size_t count, int64_t gamma,
+                                       double least, double per_row, int64_t* proposed) {
+  Decision worth;
+  if (per_row >= 0) {
+    worth = [per_row](double probability, int64_t rows) {
+      return probability > per_row * double(rows);
+    };
+  }
+  SuffixLookup lookup(worth, least);
+  lookup.begin(tokens_of(prompt, prompt_count));
+  Seeded draws(kernels_here().sampling, 0);
+  Tokens sequence = {prompt[prompt_count - 1]};
+  for (size_t i = 0; i < count; ++i) {
+    sequence.push_back(text[i]);
+    Tokens tokens = computed(lookup.propose(sequence, gamma, draws)).tokens;
+    tokens.resize(gamma, -1);
+    proposed = std::copy(tokens.begin(), tokens.end(), proposed);
   }
 }
 

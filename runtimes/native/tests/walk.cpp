@@ -9,9 +9,11 @@
 
 #include "core/decode.h"
 #include "core/sampling.h"
+#include "costs/adaptive.h"
 #include "device/kernels.h"
+#include "drafters/alternating.h"
 #include "drafters/model_drafter.h"
-#include "drafters/ngram_lookup.h"
+#include "drafters/suffix_lookup.h"
 #include "edgespec.h"
 
 using namespace edgespec;
@@ -197,22 +199,27 @@ extern "C" EDGESPEC_API int64_t edgespec_hook_walk(const char* rule, const char*
     const Decoding how{
         target, prompt, {}, scoring, walker, tokens, [end](Token token) { return token == end; }};
     const Same same;
-    ModelDrafter model(draft, process, same, {end}, {}, {});
+    const auto model =
+        std::make_shared<ModelDrafter>(draft, process, same, Tokens{end}, Answers{}, Decision{});
+    const auto lookup = std::make_shared<SuffixLookup>(Decision{}, 0.2);
+    const auto fixed = std::make_shared<Fixed>(gamma);
     ModelDrafter confident(draft, process, same, {end}, {},
                            [](double probability, int64_t) { return probability > 0.4; });
-    Peeking peeking(model);
-    NgramLookup lookup;
-    const std::map<std::string_view, Drafter*> drafters = {{"model", &model},
+    Peeking peeking(*model);
+    FixedCosts free(Costs(std::vector<double>(gamma + 1, 1), 0, 0));
+    AlternatingDrafter both({{lookup, std::make_shared<Adaptive>(free)}, {model, fixed}});
+    const std::map<std::string_view, Drafter*> drafters = {{"model", model.get()},
                                                            {"confident model", &confident},
                                                            {"peeking model", &peeking},
-                                                           {"lookup", &lookup}};
+                                                           {"lookup", lookup.get()},
+                                                           {"both", &both}};
     Drafter& drafts = *drafters.at(drafter);
-    Fixed fixed(gamma);
+    Controller& gammas = &drafts == &both ? static_cast<Controller&>(both) : *fixed;
     std::unique_ptr<Loop> loop;
     if (rule == nullptr) {
       loop = std::make_unique<Plain>(how);
     } else {
-      loop = std::make_unique<Speculative>(how, drafts, rule_named(rule), fixed, kernels);
+      loop = std::make_unique<Speculative>(how, drafts, rule_named(rule), gammas, kernels);
     }
     computed(loop->begin());
     Tokens text;

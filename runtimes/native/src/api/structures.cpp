@@ -73,8 +73,10 @@ DraftName draft_of(int32_t draft) {
       return DraftName::kModel;
     case EDGESPEC_DRAFT_LOOKUP:
       return DraftName::kLookup;
+    case EDGESPEC_DRAFT_BOTH:
+      return DraftName::kBoth;
   }
-  throw UsageError("draft is " + shown(int64_t(draft)) + "; give one of: 0 to 2");
+  throw UsageError("draft is " + shown(int64_t(draft)) + "; give one of: 0 to 3");
 }
 
 int32_t ending_of(Ending ending) {
@@ -221,7 +223,7 @@ void edgespec_options_defaults(edgespec_options* options) {
   options->xtc_threshold = sampling.xtc_threshold;
   options->repetition_penalty = edits.repetition_penalty;
   options->max_new_tokens = request.max_new_tokens;
-  options->draft = EDGESPEC_DRAFT_MODEL;
+  options->draft = EDGESPEC_DRAFT_BOTH;
   options->gamma = request.gamma;
 }
 }

@@ -39,7 +39,7 @@ std::pair<int64_t, uint64_t> Batch::add(Request request) {
   slots_.front()->target.check_prompt(request.prompt);
   Slot& slot = free_slot(request.prompt);
   const uint64_t seed = *request.seed;
-  OrtSequence* draft = request.draft == DraftName::kModel ? slot.draft : nullptr;
+  OrtSequence* draft = uses_model(request) ? slot.draft : nullptr;
   slot.text = std::make_unique<LiveText>(std::move(request), *pair_, slot.target, draft, clock_,
                                          slot.signals);
   scheduler_.add(*slot.text);

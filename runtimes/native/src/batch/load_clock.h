@@ -2,29 +2,27 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "costs/load_costs.h"
 #include "session/cost_clock.h"
-#include "session/pair.h"
 
 namespace edgespec {
 
 class LoadClock : public CostClock {
  public:
   explicit LoadClock(const Pair& pair);
-  LoadClock(const LoadClock&) = delete;
 
-  Gamma gamma(const Request& request, const Model& target, const Model* draft) override;
+  // Calls are timed, not rounds.
+  std::shared_ptr<Controller> timed(std::shared_ptr<Controller> controller, const Model& target,
+                                    const Model* draft) override;
   Load& load() { return load_; }
 
- private:
-  std::unique_ptr<Controller> after_first(std::unique_ptr<Controller> controller) const;
+ protected:
+  CostSource& measured(bool with_model) override { return with_model ? model_ : lookup_; }
 
-  const Pair& pair_;
+ private:
+  bool has_encoder_;
   Load load_;
-  FixedCosts guessed_lookup_;
-  std::optional<FixedCosts> guessed_model_;
   LoadCosts lookup_, model_;
 };
 

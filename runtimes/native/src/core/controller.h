@@ -19,13 +19,24 @@ class Controller {
   virtual void archive(Archive&) {}
 };
 
-// Always the same γ.
-class Fixed : public Controller {
+// The controller of one drafter of several: its expected speed-up is compared with the others'.
+class Judged : public Controller {
+ public:
+  // Of drafting now, over plain decoding.
+  virtual double expected_speedup() const = 0;
+  // Another drafter ran in this round.
+  virtual void decay() = 0;
+};
+
+// Always the same γ. All expect the same speed-up, so that of several drafters the first is used.
+class Fixed : public Judged {
  public:
   explicit Fixed(int64_t gamma) : gamma_(gamma) {}
 
   int64_t gamma() override { return gamma_; }
   void observe(int64_t, int64_t, int64_t) override {}
+  double expected_speedup() const override { return 1; }
+  void decay() override {}
 
  private:
   int64_t gamma_;

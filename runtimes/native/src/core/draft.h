@@ -4,6 +4,7 @@
 // distribution that each of its tokens was drawn from. (The coupled rule does not look at it.)
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "core/archive.h"
@@ -19,6 +20,9 @@ struct Proposal {
   Tokens tokens;
   std::vector<Distribution> q;
 };
+
+// Says yes or no, given a probability and the number of positions in the verification.
+using Decision = std::function<bool(double probability, int64_t rows)>;
 
 // Proposes tokens.
 class Drafter {

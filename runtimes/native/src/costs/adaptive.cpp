@@ -52,6 +52,12 @@ void Adaptive::archive(Archive& archive) {
   update(accepted, evaluated);
 }
 
+void Adaptive::decay() {
+  const double accepted = kGuess * kWeight, evaluated = kWeight;
+  update(accepted + kMemory * (accepted_ - accepted),
+         evaluated + kMemory * (evaluated_ - evaluated));
+}
+
 // Sets the acceptance counts, and the best γ and speed-up that follow from them.
 void Adaptive::update(double accepted, double evaluated) {
   accepted_ = accepted;
@@ -75,10 +81,14 @@ int64_t Confident::gamma() {
 
 bool Confident::should_continue(double probability, int64_t rows) const {
   const double cost = costs().draft() + costs().marginal(rows);
-  return probability * acceptance() > cost * std::max(1.0, speedup());
+  return probability * acceptance() > cost * std::max(1.0, expected_speedup());
 }
 
-Timed::Timed(std::unique_ptr<Controller> controller, std::function<int64_t()> length,
+bool Confident::worth_candidate(double probability, int64_t rows) const {
+  return probability > costs().marginal(rows) * std::max(1.0, expected_speedup());
+}
+
+Timed::Timed(std::shared_ptr<Controller> controller, std::function<int64_t()> length,
              VerificationTimes& verification, DraftingTimes* drafting, Clock drafted_seconds,
              Clock clock)
     : controller_(std::move(controller)),

@@ -13,10 +13,10 @@ namespace edgespec {
 // The γ with the largest expected speed-up, from the cost curve and the acceptance rate so far.
 //
 // γ = 0 switches drafting off. The acceptance rate is a running mean over evaluated tokens, and
-// starts at a prior of small weight. While drafting is off, one token is drafted now and then, at
-// growing intervals, to see whether it pays again; never if it could not pay at acceptance 1 and
-// the costs do not change. It reads no clock.
-class Adaptive : public Controller {
+// starts at a prior of small weight, to which rounds of another drafter move it. While drafting is
+// off, one token is drafted now and then, at growing intervals, to see whether it pays again; never
+// if it could not pay at acceptance 1 and the costs do not change. It reads no clock.
+class Adaptive : public Judged {
  public:
   // `costs`: asked after each round; must outlive it.
   explicit Adaptive(CostSource& costs);
@@ -24,12 +24,13 @@ class Adaptive : public Controller {
   int64_t gamma() override;
   void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
   void archive(Archive& archive) override;
+  double expected_speedup() const override { return speedup_; }
+  void decay() override;
 
  protected:
   int64_t best() const { return best_; }
   const Costs& costs() const { return *costs_; }
   double acceptance() const { return accepted_ / evaluated_; }
-  double speedup() const { return speedup_; }  // expected of drafting now, over plain decoding
 
  private:
   void update(double accepted, double evaluated);
@@ -59,6 +60,9 @@ class Confident : public Adaptive {
   // that all tokens drafted so far in this round are accepted. `rows`: positions of the
   // verification without it.
   bool should_continue(double probability, int64_t rows) const;
+  // Whether a token that costs no call of a draft model brings more than its time. `probability`:
+  // that it is accepted, with all before it.
+  bool worth_candidate(double probability, int64_t rows) const;
 };
 
 // What a clock reads, in seconds.
@@ -72,7 +76,7 @@ class Timed : public Controller {
  public:
   // `length`: positions in the target's cache. `drafting`: null if the drafter runs no model;
   // `drafted_seconds` are what drafting took so far. All must outlive it.
-  Timed(std::unique_ptr<Controller> controller, std::function<int64_t()> length,
+  Timed(std::shared_ptr<Controller> controller, std::function<int64_t()> length,
         VerificationTimes& verification, DraftingTimes* drafting, Clock drafted_seconds,
         Clock clock);
 
@@ -81,7 +85,7 @@ class Timed : public Controller {
   void archive(Archive& archive) override { controller_->archive(archive); }
 
  private:
-  std::unique_ptr<Controller> controller_;
+  std::shared_ptr<Controller> controller_;
   std::function<int64_t()> length_;
   VerificationTimes& verification_;
   DraftingTimes* drafting_;

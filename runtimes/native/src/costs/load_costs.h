@@ -79,14 +79,14 @@ class LoadCosts : public CostSource {
 // end of the prompt, where drafting would need a call of the target before it.
 class AfterFirst : public Controller {
  public:
-  explicit AfterFirst(std::unique_ptr<Controller> controller)
+  explicit AfterFirst(std::shared_ptr<Controller> controller)
       : controller_(std::move(controller)) {}
 
   int64_t gamma() override { return is_first_ ? 0 : controller_->gamma(); }
   void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
 
  private:
-  std::unique_ptr<Controller> controller_;
+  std::shared_ptr<Controller> controller_;
   bool is_first_ = true;
 };
 

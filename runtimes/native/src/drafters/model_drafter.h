@@ -1,7 +1,6 @@
 // Drafts from a smaller model q, sampled one token at a time.
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "core/draft.h"
@@ -10,9 +9,6 @@
 #include "drafters/vocabulary.h"
 
 namespace edgespec {
-
-// Says yes or no, given a probability and the number of positions in the verification.
-using Decision = std::function<bool(double probability, int64_t rows)>;
 
 // It reads a prompt when it is first asked to draft.
 class ModelDrafter : public Drafter {

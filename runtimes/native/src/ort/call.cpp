@@ -13,7 +13,6 @@ constexpr const char* kFusedStates = "fused_states";  // the only states that a 
 
 Call::Call(CallMemory& memory, const CallShape& shape)
     : tokens_(shape.rows), past_length_(1), memory_(memory), skip_{shape.skip} {
-  const OrtRuntime& runtime = memory.graph.runtime();
   const int64_t count = shape.rows - shape.skip;
   take("tokens", tokens_, {shape.rows});
   take("past_length", past_length_, {1});

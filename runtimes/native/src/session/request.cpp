@@ -48,8 +48,12 @@ void Request::archive(Archive& archive) {
   archive(prompt, answers, sampling, edits, stop, stop_tokens, ignore_eos, max_new_tokens, logprobs,
           seed, gamma);
   archive.choice(text, TextForm::kAlone);
-  archive.choice(draft, DraftName::kLookup);
+  archive.choice(draft, DraftName::kBoth);
   archive.choice(rule, RuleName::kBlock);
+}
+
+bool uses_model(const Request& request) {
+  return request.draft == DraftName::kModel || request.draft == DraftName::kBoth;
 }
 
 RuleName rule_of(const Request& request) {
@@ -79,7 +83,7 @@ Request checked(Request request, const Pair& pair) {
     if (stop.empty()) throw UsageError("a stop string is empty; give at least one character");
     check_text(stop, "a stop string");
   }
-  if (request.draft == DraftName::kModel && !pair.has_draft()) request.draft = DraftName::kLookup;
+  if (uses_model(request) && !pair.has_draft()) request.draft = DraftName::kLookup;
   if (request.draft != DraftName::kNone) {
     check_gamma(request, pair);
     pair.check_may_speculate();

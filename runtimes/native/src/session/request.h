@@ -10,8 +10,9 @@
 
 namespace edgespec {
 
-// Who drafts: the draft model, what the text and its prompt have said before, or none.
-enum class DraftName { kNone, kModel, kLookup };
+// Who drafts: none; the draft model; lookup of what the text and its prompt have said before; or in
+// each round the one of both that is expected to bring more.
+enum class DraftName { kNone, kModel, kLookup, kBoth };
 
 // As many drafted tokens as pay, by what rounds take.
 constexpr int64_t kGammaAuto = -1;
@@ -28,19 +29,21 @@ struct Request {
   LogitEdits edits;
   // What the tokens are decoded to: no text, one that goes on from the prompt's, or one alone.
   TextForm text = TextForm::kNone;
-  std::vector<std::string> stop;  // strings that end the text; they are no part of it
-  Tokens stop_tokens;             // end the text, as the model's own do
-  bool ignore_eos = false;        // go on after an end-of-text token
-  int64_t max_new_tokens = -1;    // -1: up to the end of the text or of the cache
-  bool logprobs = false;          // report the target's log-probability of each token
-  std::optional<uint64_t> seed;   // none: a new one
-  // The model where the pair has one, else lookup; none decodes plainly.
-  DraftName draft = DraftName::kModel;
-  int64_t gamma = kGammaAuto;  // or a number of tokens drafted a round
+  std::vector<std::string> stop;       // strings that end the text; they are no part of it
+  Tokens stop_tokens;                  // end the text, as the model's own do
+  bool ignore_eos = false;             // go on after an end-of-text token
+  int64_t max_new_tokens = -1;         // -1: up to the end of the text or of the cache
+  bool logprobs = false;               // report the target's log-probability of each token
+  std::optional<uint64_t> seed;        // none: a new one
+  DraftName draft = DraftName::kBoth;  // lookup, where the pair has no draft model
+  int64_t gamma = kGammaAuto;          // or a number of tokens drafted a round
   RuleName rule = RuleName::kDefault;
 
   void archive(Archive& archive);
 };
+
+// Whether the pair's draft model may run.
+bool uses_model(const Request& request);
 
 // The rule that decides a text's tokens. Without a draft only the coupled rule's noise has a say.
 RuleName rule_of(const Request& request);

@@ -14,7 +14,7 @@ namespace {
 
 // A file is: this line, the version, what it is of, the session, and the SHA-256 of all before.
 constexpr std::string_view kFirstLine = "edgespec session\n";
-constexpr int64_t kVersion = 2;
+constexpr int64_t kVersion = 3;
 constexpr size_t kDigestBytes = 64;
 constexpr size_t kBlock = 1 << 20;
 

@@ -35,7 +35,7 @@ Piece Session::next() {
 }
 
 OrtModel* Session::draft_for(const Request& request) {
-  if (request.draft != DraftName::kModel) return nullptr;
+  if (!uses_model(request)) return nullptr;
   if (draft_ == nullptr) draft_ = pair_->make_draft(*target_, signals_.cancelled);
   return draft_.get();
 }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/log_probability.h"
-#include "drafters/ngram_lookup.h"
 
 namespace edgespec {
 namespace {
@@ -24,21 +23,15 @@ Text::Text(Request request, const Pair& pair, Model& target, Model* draft, CostC
     : request_(std::move(request)),
       pair_(pair),
       target_(target),
-      draft_(draft),
       eos_(request_.ignore_eos ? Tokens{} : pair.manifest().eos_token_ids),
       process_(pair.sampling(), request_.sampling),
       randomness_(randomness()),
       edit_(request_.edits, repeated(), last_tokens()),
       score_(target, process_, request_.edits.none() ? nullptr : &edit_, request_.logprobs),
-      gamma_(clock.gamma(request_, target, draft)) {
+      drafting_(drafting_of({request_, pair, target, draft, process_, last_tokens(), clock})) {
   if (request_.text != TextForm::kNone || !request_.stop.empty()) {
     const bool alone = request_.text == TextForm::kAlone || pair.manifest().target.start_token;
     growing_.emplace(pair.tokenizer(), request_.stop, alone ? Tokens{} : request_.prompt);
-  }
-  if (request_.draft == DraftName::kLookup) drafter_ = std::make_unique<NgramLookup>();
-  if (request_.draft == DraftName::kModel) {
-    drafter_ = std::make_unique<ModelDrafter>(*draft_, process_, pair.vocabulary(), last_tokens(),
-                                              request_.answers, should_continue());
   }
 }
 
@@ -68,8 +61,9 @@ void Text::archive(Archive& archive) {
   archive(made.sequence, made.left, made.refusal, has_ended_);
   archive.choice(last_, Ending::kCapacity);
   if (archive.reads()) resume(archive, made);
-  if (drafter_) drafter_->archive(archive, made.sequence);
-  gamma_.controller->archive(archive);
+  if (!drafting_.drafter) return;
+  drafting_.drafter->archive(archive, made.sequence);
+  drafting_.gamma->archive(archive);
 }
 
 void Text::resume(const Archive& archive, Made made) {
@@ -90,7 +84,7 @@ void Text::resume(const Archive& archive, Made made) {
     for (size_t i = 1; i < sequence.size(); ++i) growing_->add(sequence[i], known);
     if (has_ended_) growing_->end(known);
   }
-  if (drafter_) drafter_->begin(request_.prompt);
+  if (drafting_.drafter) drafting_.drafter->begin(request_.prompt);
   make_loop(std::move(made));
 }
 
@@ -107,19 +101,13 @@ void Text::make_loop(std::optional<Made> made) {
     if (!made) return std::make_unique<Kind>(decoding(), rest...);
     return std::make_unique<Kind>(decoding(), *std::move(made), rest...);
   };
-  if (!drafter_) {
+  if (!drafting_.drafter) {
     loop_ = make.operator()<Plain>();
     return;
   }
   const Rule rule = function_of(rule_of(request_));
-  loop_ = make.operator()<Speculative>(*drafter_, rule, *gamma_.controller, pair_.sampling());
-}
-
-Decision Text::should_continue() const {
-  if (gamma_.confident == nullptr) return {};
-  return [confident = gamma_.confident](double probability, int64_t rows) {
-    return confident->should_continue(probability, rows);
-  };
+  loop_ =
+      make.operator()<Speculative>(*drafting_.drafter, rule, *drafting_.gamma, pair_.sampling());
 }
 
 std::unique_ptr<Randomness> Text::randomness() const {

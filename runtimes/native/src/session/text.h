@@ -8,8 +8,8 @@
 
 #include "core/decode.h"
 #include "core/sampling.h"
-#include "drafters/model_drafter.h"
 #include "session/cost_clock.h"
+#include "session/drafting.h"
 #include "session/request.h"
 #include "text/growing_text.h"
 
@@ -44,7 +44,6 @@ class Text {
   void make_loop(std::optional<Made> made);
   void resume(const Archive& archive, Made made);
   Decoding decoding();
-  Decision should_continue() const;
   std::unique_ptr<Randomness> randomness() const;
   Tokens repeated() const;
   Tokens last_tokens() const;
@@ -54,14 +53,12 @@ class Text {
   Request request_;
   const Pair& pair_;
   Model& target_;
-  Model* draft_;
   Tokens eos_;
   SamplingProcessor process_;
   std::unique_ptr<Randomness> randomness_;
   LogitEdit edit_;
   Scoring score_;
-  Gamma gamma_;
-  std::unique_ptr<Drafter> drafter_;
+  Drafting drafting_;
   std::unique_ptr<Loop> loop_;
   std::optional<GrowingText> growing_;
   std::string new_text_;         // became final since the last piece

@@ -8,4 +8,6 @@ public enum Draft {
   MODEL,
   /** What followed the same tokens earlier, in the prompt or the text. */
   LOOKUP,
+  /** In each round, the one of both that is expected to bring more. */
+  BOTH,
 }

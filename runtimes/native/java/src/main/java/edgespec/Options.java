@@ -43,7 +43,7 @@ public final class Options {
   /** Go on after a token of the model that ends a text. */
   public boolean ignoreEos = false;
 
-  public Draft draft = Draft.MODEL;
+  public Draft draft = Draft.BOTH;
 
   /** Tokens drafted a round; -1: as many as pay. */
   public long gamma = -1;
