@@ -76,11 +76,13 @@ def needs_of(plan: Plan, family: Family, parameters: int, prompts: int) -> Needs
     width = plan.width or family.width
     tables = 2 * (plan.vocabulary or family.vocab_size) * width
     own_layers = plan.layers + (plan.encoder_layers or 0)
-    draft = tables + own_layers * 16 * width * width
+    draft = own_layers * 16 * width * width
     features = 0
     if plan.uses_target_states:
         features = FEATURE_LAYERS * family.width
         draft += features * width + 2 * width * width
+    table_bytes = TORCH_BYTES if plan.target_tables else DRAFT_BYTES  # the target's learn nothing
+    activations = plan.positions * width * own_layers * ACTIVATION_BYTES
     tokens = prompts * plan.outputs * plan.max_new_tokens
     target = parameters * TORCH_BYTES
     if plan.target_format != ORIGINAL:
@@ -91,7 +93,7 @@ def needs_of(plan: Plan, family: Family, parameters: int, prompts: int) -> Needs
     return Needs(
         target=target / GB,
         texts=positions_at_once(plan, family) * _position_bytes(plan, family) / GB,
-        draft=(draft * DRAFT_BYTES + plan.positions * width * own_layers * ACTIVATION_BYTES) / GB,
+        draft=(draft * DRAFT_BYTES + tables * table_bytes + activations) / GB,
         written=tokens * STORED_BYTES / GB,
         states=min(plan.disk, tokens * features * 4 / GB),
     )

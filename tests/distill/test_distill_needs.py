@@ -60,3 +60,10 @@ def test_states_take_what_they_need_and_no_more_than_the_plan_says():
 
 def test_a_target_that_transformers_runs_takes_more_than_its_export():
     assert needs("1.5B", target_format="original").target > needs("1.5B").target
+
+
+def test_tables_of_the_target_need_no_moments():
+    """A sixth of trained ones, and everything else the same."""
+    tables = 2 * 16_000 * 1536
+    saved = needs("1.5B").draft - needs("1.5B", target_tables=True).draft
+    assert saved == pytest.approx(tables * (24 - 4) / 1e9)

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["distill"]
 
-# The parameters of `Plan` that are the shape of a draft.
-SHAPE = (
-    "layers",
-    "eagle",
-    "block",
-    "encoder_layers",
-    "share_encoder",
-    "width",
-    "feed_forward",
-    "vocabulary",
-    "target_tables",
-)
 LEAST_1 = click.IntRange(min=1)
 OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is worth a note
 
@@ -191,6 +179,9 @@ def _check_before_torch(target: str, text: Path | None) -> None:
 
 def _check_no_shape() -> None:
     """Raises UsageError if an option of the shape is given with --start."""
+    with needs_extra("distill"):
+        from edgespec_distill.plan import SHAPE
+
     context = click.get_current_context()
     for name in SHAPE:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
