@@ -59,7 +59,7 @@ typedef enum edgespec_draft {
   EDGESPEC_DRAFT_NONE = 0,   /* plain decoding */
   EDGESPEC_DRAFT_MODEL = 1,  /* the draft model; lookup, where the pair has none */
   EDGESPEC_DRAFT_LOOKUP = 2, /* what followed the same tokens earlier, in the prompt or the text */
-  EDGESPEC_DRAFT_BOTH = 3,   /* in each round, the one that is expected to bring more. The default */
+  EDGESPEC_DRAFT_BOTH = 3,   /* in each round the one that should bring more. The default */
 } edgespec_draft;
 
 /* As many drafted tokens as pay: by the clock, where the text does not depend on it, else by what

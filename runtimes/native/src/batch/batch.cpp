@@ -64,7 +64,7 @@ Batch::Slot& Batch::free_slot(const Tokens& prompt) {
     most = kept;
   }
   if (best == nullptr) {
-    throw UsageError(shown(std::ssize(slots_)) +
+    throw UsageError(shown(int64_t(std::ssize(slots_))) +
                      " texts are being made, as many as there are caches; finish or cancel one "
                      "first, or open a batch for more texts");
   }

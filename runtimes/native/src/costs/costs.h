@@ -27,7 +27,7 @@ class Costs {
   double round(int64_t gamma) const { return rounds_[gamma]; }
   // Cost of one more position in a verification of `rows` positions, from 1.
   double marginal(int64_t rows) const {
-    return marginals_[std::min(rows, std::ssize(marginals_)) - 1];
+    return marginals_[std::min<int64_t>(rows, std::ssize(marginals_)) - 1];
   }
   // The γ with the largest speed-up (0 where drafting does not pay), and that speed-up.
   std::pair<int64_t, double> best(double acceptance) const;

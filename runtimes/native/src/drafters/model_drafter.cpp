@@ -59,7 +59,7 @@ void ModelDrafter::archive(Archive& archive, const Tokens& sequence) {
   archive(is_unread, start_, read_, cached_, confirmed_);
   archive.check(0 <= start_ && start_ <= model_.length() && 0 <= read_ &&
                 read_ <= std::ssize(sequence));
-  archive.check(0 <= confirmed_ && confirmed_ <= std::min(std::ssize(cached_), read_));
+  archive.check(0 <= confirmed_ && confirmed_ <= std::min<int64_t>(std::ssize(cached_), read_));
   if (!is_unread) unread_prompt_.reset();
   sequence_ = vocabulary_.to_draft(std::span(sequence).first(read_));
 }
@@ -109,7 +109,7 @@ Guess ModelDrafter::guess(const Prediction& prediction, Randomness& randomness,
 void ModelDrafter::rewind_to_common_prefix() {
   const int64_t valid = model_.valid_length() - start_;
   // The last token is scored anew.
-  const int64_t most = std::min({std::ssize(cached_), std::ssize(sequence_) - 1, valid});
+  const int64_t most = std::min<int64_t>({std::ssize(cached_), std::ssize(sequence_) - 1, valid});
   while (confirmed_ < most && cached_[confirmed_] == sequence_[confirmed_]) ++confirmed_;
   cached_.resize(confirmed_);
   model_.rewind(start_ + confirmed_);

@@ -189,7 +189,7 @@ void OrtModel::check_cancelled() const {
 void OrtModel::check_prompt(const Tokens& prompt) const {
   if (prompt.empty()) throw UsageError("the prompt is empty; give at least one token");
   if (std::ssize(prompt) > calls_.capacity) {
-    throw UsageError("the prompt has " + shown(std::ssize(prompt)) +
+    throw UsageError("the prompt has " + shown(int64_t(std::ssize(prompt))) +
                      " tokens and the cache holds " + shown(calls_.capacity) +
                      "; shorten the prompt" + capacity_advice());
   }

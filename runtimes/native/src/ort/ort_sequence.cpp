@@ -52,13 +52,13 @@ void OrtSequence::rewind(int64_t length) {
   }
   const int64_t unread = std::max<int64_t>(0, length - computed_length());
   cached_.resize(length);
-  unread_.resize(std::min(unread, std::ssize(unread_)));
+  unread_.resize(std::min<int64_t>(unread, std::ssize(unread_)));
 }
 
 void OrtSequence::check_prompt(const Tokens& prompt) const {
   if (prompt.empty()) throw UsageError("the prompt is empty; give at least one token");
   if (std::ssize(prompt) > capacity()) {
-    throw UsageError("the prompt has " + shown(std::ssize(prompt)) +
+    throw UsageError("the prompt has " + shown(int64_t(std::ssize(prompt))) +
                      " tokens and the cache holds " + shown(capacity()) + "; shorten the prompt" +
                      capacity_advice());
   }

@@ -40,7 +40,7 @@ int64_t reusable_length(const std::vector<CachedPosition>& cached,
 int64_t call_end(int64_t begin, const std::vector<LongCall>& plan, int64_t max_short_rows) {
   if (plan[begin] != kShortCall) return plan[begin].end;
   int64_t end = begin;
-  const int64_t most = std::min(std::ssize(plan), begin + max_short_rows);
+  const int64_t most = std::min<int64_t>(std::ssize(plan), begin + max_short_rows);
   while (end < most && plan[end] == kShortCall) ++end;
   return end;
 }
