@@ -167,10 +167,23 @@ def test_greedy_texts_are_pythons(platform, answers, tiny_folder, tiny):
     check_texts(tiny, tiny_folder, asked, platform, answers)
 
 
-def check_texts(pair, folder, asked, platform, answers):
+def test_texts_of_a_batch_are_pythons(platform, answers, int8_folder, int8_pair, tmp_path):
+    """Whether texts may share calls is measured there first."""
+    folder = Path(shutil.copytree(int8_folder, tmp_path / "pair"))
+    given = [
+        {"draft": 0},
+        {},
+        {"temperature": 1, "seed": 3},
+        {"draft": 2, "temperature": 0.7, "seed": 4},
+    ]
+    asked = [(prompt, {"max_new_tokens": 12} | one) for prompt in PROMPTS for one in given]
+    check_texts(int8_pair, folder, asked, platform, answers, "batch")
+
+
+def check_texts(pair, folder, asked, platform, answers, how="texts"):
     """Whether texts, with drafts and without, are Python's plain ones."""
     lines = [f"{','.join(map(str, prompt))} {written(given)}" for prompt, given in asked]
-    found = answers(["texts", platform.path(folder), platform.path(platform.runtime())], lines)
+    found = answers([how, platform.path(folder), platform.path(platform.runtime())], lines)
     known = {}
     for (prompt, given), answer in zip(asked, found, strict=True):
         options = {name: value for name, value in given.items() if name not in ("draft", "gamma")}

@@ -2,6 +2,7 @@
 // prints one for each; tests/native/test_platforms.py compares them with Python's.
 //
 //   check_platform texts PAIR LIBONNXRUNTIME    PROMPT NAME=VALUE…  ->  TOKENS ENDING
+//   check_platform batch PAIR LIBONNXRUNTIME    the same, three at once
 //   check_platform decisions VOCABULARY GAMMA PROMPT-TOKENS    SEED NAME=VALUE…  ->  TOKENS
 //
 // PROMPT and TOKENS are ids with commas.
@@ -77,6 +78,18 @@ std::string written(const Tokens& tokens) {
   return all;
 }
 
+struct Asked {
+  Tokens prompt;
+  edgespec::Options options;
+};
+
+Asked asked_in(const std::string& line) {
+  std::istringstream words(line);
+  std::string prompt;
+  words >> prompt;
+  return {tokens_of(prompt), options_of(words)};
+}
+
 void texts(char** given) {
   edgespec::LoadOptions where;
   where.onnxruntime = given[1];
@@ -85,16 +98,43 @@ void texts(char** given) {
   edgespec::Model model(given[0], where);
   edgespec::Session session = model.session();
   for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    std::string prompt;
-    words >> prompt;
+    const Asked asked = asked_in(line);
     Tokens tokens;
-    edgespec::Text text = session.begin(tokens_of(prompt), options_of(words));
+    edgespec::Text text = session.begin(asked.prompt, asked.options);
     for (const edgespec_piece& piece : text) {
       tokens.insert(tokens.end(), piece.tokens, piece.tokens + piece.count);
     }
     std::cout << written(tokens) << ' ' << text.ending() << std::endl;
   }
+}
+
+void batch(char** given) {
+  edgespec::LoadOptions where;
+  where.onnxruntime = given[1];
+  where.threads = 1;
+  const edgespec::Model model(given[0], where);
+  edgespec::Batch batch = model.batch(3);
+  std::vector<Tokens> made;
+  std::vector<int> endings;
+  int live = 0;
+  const auto make_next = [&] {
+    if (!batch.next()) throw std::runtime_error("no text is being made");
+    const edgespec_piece& piece = batch.piece();
+    Tokens& tokens = made[batch.text()];
+    tokens.insert(tokens.end(), piece.tokens, piece.tokens + piece.count);
+    endings[batch.text()] = piece.ending;
+    if (piece.ending != EDGESPEC_GOES_ON) --live;
+  };
+  for (std::string line; std::getline(std::cin, line); ++live) {
+    while (live == 3) make_next();
+    const Asked asked = asked_in(line);
+    batch.add(asked.prompt, asked.options);
+    made.emplace_back();
+    endings.push_back(EDGESPEC_GOES_ON);
+  }
+  while (live > 0) make_next();
+  for (size_t i = 0; i < made.size(); ++i)
+    std::cout << written(made[i]) << ' ' << endings[i] << '\n';
 }
 
 void decisions(char** given) {
@@ -119,10 +159,13 @@ int main(int count, char** given) try {
   const std::string what = count > 1 ? given[1] : "";
   if (what == "texts" && count == 4) {
     texts(given + 2);
+  } else if (what == "batch" && count == 4) {
+    batch(given + 2);
   } else if (what == "decisions" && count == 5) {
     decisions(given + 2);
   } else {
-    std::cerr << "check_platform texts PAIR LIBONNXRUNTIME, or decisions VOCABULARY GAMMA TOKENS\n";
+    std::cerr << "check_platform texts or batch PAIR LIBONNXRUNTIME, or decisions VOCABULARY GAMMA "
+                 "TOKENS\n";
     return 2;
   }
 } catch (const std::exception& failure) {
