@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+
+#include "kernels/aligned_vector.h"
 
 namespace edgespec {
 
@@ -21,7 +22,7 @@ struct BFloat16Rows {
   int64_t count = 0;
   int64_t width = 0;
   int64_t blocks = 0;            // of a row
-  std::vector<uint16_t> values;  // of whole tiles
+  AlignedVector<uint16_t> values;  // of whole tiles
 
   void resize(int64_t rows, int64_t columns);
   uint16_t* block(int64_t r, int64_t b) { return values.data() + start_of(r, b); }
