@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -128,7 +129,9 @@ def test_what_is_installed_is_found_by_pkg_config(built, tmp_path):
     program = tmp_path / "chat"
     output("cc", "-std=c99", NATIVE / "examples" / "chat.c", *flags.split(), "-o", program)
     libraries = {"LD_LIBRARY_PATH": str(found.parents[1])}
-    refused = subprocess.run([program], env=libraries, capture_output=True, check=False)
+    refused = subprocess.run(
+        [program], env=os.environ | libraries, capture_output=True, check=False
+    )
     assert (refused.returncode, refused.stderr.split()[0]) == (2, b"chat")
 
 

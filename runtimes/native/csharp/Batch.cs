@@ -81,21 +81,24 @@ namespace Edgespec
         public TextPiece Next()
         {
             Native.Piece piece = Native.Piece.Empty;
-            long text;
-            int status = Native.edgespec_batch_next(handle, out text, ref piece);
-            if (text < 0)
+            using (new Native.Held(handle))
             {
-                Native.Check(status);
-                return null;
-            }
-            try
-            {
-                Native.Check(status);
-                return new TextPiece(text, new Piece(piece), null);
-            }
-            catch (EdgespecException failure)
-            {
-                return new TextPiece(text, null, failure);
+                long text;
+                int status = Native.edgespec_batch_next(handle, out text, ref piece);
+                if (text < 0)
+                {
+                    Native.Check(status);
+                    return null;
+                }
+                try
+                {
+                    Native.Check(status);
+                    return new TextPiece(text, new Piece(piece), null);
+                }
+                catch (EdgespecException failure)
+                {
+                    return new TextPiece(text, null, failure);
+                }
             }
         }
 

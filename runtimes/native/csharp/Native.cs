@@ -115,6 +115,21 @@ namespace Edgespec
             }
         }
 
+        /// Keeps an object while what a call left in its memory is copied: another thread may dispose it.
+        internal struct Held : IDisposable
+        {
+            private readonly SafeHandle handle;
+
+            internal Held(SafeHandle handle)
+            {
+                bool held = false;
+                this.handle = handle;
+                handle.DangerousAddRef(ref held);
+            }
+
+            public void Dispose() => handle.DangerousRelease();
+        }
+
         internal sealed class SessionHandle : SafeHandleZeroOrMinusOneIsInvalid
         {
             public SessionHandle() : base(true) { }

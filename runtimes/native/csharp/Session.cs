@@ -81,8 +81,11 @@ namespace Edgespec
         {
             if (text != latest) throw new InvalidOperationException("another text has begun in this session");
             Native.Piece piece = Native.Piece.Empty;
-            Native.Check(Native.edgespec_next(handle, ref piece));
-            return new Piece(piece);
+            using (new Native.Held(handle))
+            {
+                Native.Check(Native.edgespec_next(handle, ref piece));
+                return new Piece(piece);
+            }
         }
 
         private Text Begin(Begins begins, Options options)
