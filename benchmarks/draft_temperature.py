@@ -23,7 +23,7 @@ from edgespec.core.distribution_options import Sampling
 from edgespec.core.randomness import Coupled
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.measure.predict import agreement
-from peers.prompts import Request, of_file
+from peers.prompts import Request, first_of_kinds, of_file
 from record import begin, write_result
 
 PROMPTS = Path(__file__).with_name("prompts") / "six_kinds.json"
@@ -89,11 +89,7 @@ def main() -> None:
     pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
     sampling = Sampling(temperature=options.temperature, top_p=options.top_p)
     by_kind: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    counts: dict[str, int] = defaultdict(int)
-    for request in of_file(PROMPTS):
-        counts[request.kind] += 1
-        if options.each is not None and counts[request.kind] > options.each:
-            continue
+    for request in first_of_kinds(of_file(PROMPTS), options.each):
         for seed in range(options.seeds):
             for name, values in found(pair, request, seed, sampling, options.limit).items():
                 by_kind[request.kind][name] += values

@@ -19,7 +19,7 @@ from typing import Any
 
 import edgespec
 from edgespec.core.stats import Stats
-from peers.prompts import of_file
+from peers.prompts import first_of_kinds, of_file
 from record import begin, write_result
 
 PROMPTS = Path(__file__).with_name("prompts") / "six_kinds.json"
@@ -29,23 +29,21 @@ CONTEXT = 200  # positions before the calls that are timed
 def answered(pairs: Sequence[edgespec.Pair], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Counts of each pair for each kind; a text that differs between the pairs stops it."""
     counts: dict[str, list[list[Stats]]] = defaultdict(list)
-    for file in options.prompts:
-        for request in of_file(file):
-            if options.each is not None and len(counts[request.kind]) >= options.each:
-                continue
-            made = [
-                pair.generate(
-                    request.prompt,
-                    chat=True,
-                    draft="model",
-                    gamma=options.gamma,
-                    max_new_tokens=min(request.max_new_tokens, options.limit),
-                )
-                for pair in pairs
-            ]
-            assert made[0].token_ids == made[1].token_ids, request.prompt
-            counts[request.kind].append([one.stats for one in made])
-            print(f"{request.kind}: {[round(s.stats.tokens_per_target_call, 2) for s in made]}")
+    requests = (request for file in options.prompts for request in of_file(file))
+    for request in first_of_kinds(requests, options.each):
+        made = [
+            pair.generate(
+                request.prompt,
+                chat=True,
+                draft="model",
+                gamma=options.gamma,
+                max_new_tokens=min(request.max_new_tokens, options.limit),
+            )
+            for pair in pairs
+        ]
+        assert made[0].token_ids == made[1].token_ids, request.prompt
+        counts[request.kind].append([one.stats for one in made])
+        print(f"{request.kind}: {[round(s.stats.tokens_per_target_call, 2) for s in made]}")
     return [_row(kind, found) for kind, found in counts.items()]
 
 

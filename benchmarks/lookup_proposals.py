@@ -22,6 +22,7 @@ import edgespec
 from edgespec.core.distribution import one_hot
 from edgespec.core.distribution_options import Sampling
 from edgespec.core.draft import Drafter, Proposal, proposed
+from edgespec.core.model import common_length
 from edgespec.core.randomness import Randomness, Seeded
 from edgespec.core.requests import computed
 from edgespec.core.sampling import SamplingProcessor
@@ -77,18 +78,12 @@ def replayed(
         known = [prompt[-1], *text[:start]]
         proposal = computed(proposed(drafter, known, most, Seeded(0))) if most else Proposal()
         tokens = proposal.tokens
-        agreed = agreement(tokens, text[start:])
+        agreed = common_length(tokens, text[start:])
         gammas.observe(len(tokens), min(agreed + 1, len(tokens)), agreed, 0)
         cost += costs.round(len(tokens))
         start, calls = start + agreed + 1, calls + 1
         drafted, right = drafted + len(tokens), right + agreed
     return {"calls": calls, "drafted": drafted, "accepted": right, "cost": cost}
-
-
-def agreement(tokens: Sequence[int], text: Sequence[int]) -> int:
-    """How many of the first tokens are the text's."""
-    same = [a == b for a, b in zip(tokens, text, strict=False)]
-    return same.index(False) if False in same else len(same)
 
 
 def of_stats(stats: Stats, costs: dict[str, Costs]) -> dict[str, float]:
@@ -117,7 +112,7 @@ def compared(prompt: Sequence[int], text: Sequence[int]) -> Counter[str]:
         theirs = n_grams.propose(known, LENGTH, Seeded(0)).tokens
         if not theirs:
             continue
-        right = [agreement(tokens, text[start:]) for tokens in (theirs, ours)]
+        right = [common_length(tokens, text[start:]) for tokens in (theirs, ours)]
         found["positions"] += 1
         found["n-grams right"] += right[0]
         found["lookup right"] += right[1]

@@ -39,7 +39,7 @@ from edgespec.core.distribution_options import Sampling
 from edgespec.core.randomness import Coupled, Seeded
 from edgespec.core.sampling import SamplingProcessor
 from edgespec.drafters.suffix_lookup import SuffixLookup
-from peers.prompts import Request, of_file
+from peers.prompts import Request, first_of_kinds, of_file
 from record import begin, write_result
 from tree_rounds import WAYS, Branch, Looked, Text, best
 
@@ -217,14 +217,10 @@ def main() -> None:
     pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
     requests = [request for file in options.prompts for request in of_file(file)]
     texts: list[Text] = []
-    kinds: Counter[str] = Counter()
     began = time.monotonic()
-    for request in requests:
-        kinds[request.kind] += 1
-        if options.each is None or kinds[request.kind] <= options.each:
-            seeds = range(options.seeds)
-            texts += [written(pair, request, options, seed) for seed in seeds]
-            print(f"{request.kind}: {time.monotonic() - began:.0f} s", flush=True)
+    for request in first_of_kinds(requests, options.each):
+        texts += [written(pair, request, options, seed) for seed in range(options.seeds)]
+        print(f"{request.kind}: {time.monotonic() - began:.0f} s", flush=True)
     acceptance = float(np.mean([root.next[0].right for text in texts for root in text.paths]))
     second = second_choices(texts)
     print(f"{len(texts)} texts, acceptance {acceptance:.3f}; {json.dumps(second)}")

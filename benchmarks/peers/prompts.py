@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def built_in(limit: int) -> list[Request]:
 def of_file(path: Path) -> list[Request]:
     """A JSON list of objects with `kind`, `prompt` and `max_new_tokens`."""
     return [Request(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def first_of_kinds(requests: Iterable[Request], count: int | None) -> Iterator[Request]:
+    """The first requests of each kind; all of them where no count is given."""
+    seen: Counter[str] = Counter()
+    for request in requests:
+        seen[request.kind] += 1
+        if count is None or seen[request.kind] <= count:
+            yield request
 
 
 def summaries(pair: edgespec.Pair, documents: Sequence[Path], limit: int) -> list[Request]:
