@@ -14,6 +14,7 @@ from edgespec.version import VERSION
 from edgespec_export.changes.fewer_tokens import FewerTokens
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.generation_config import generation_defaults, without_start
+from edgespec_export.checkpoint.tokenizer.written_tokenizer import written_tokenizer
 from edgespec_export.families import Family
 from edgespec_export.pairing import PairedDraft, pair_models
 from edgespec_export.write_model import ModelWriter
@@ -48,7 +49,7 @@ def write_pair(
     if paired is not None:
         writer.check(paired.family)
     folder = writer.folder
-    tokenizer = target.tokenizer.to_str(pretty=True)
+    tokenizer = written_tokenizer(target.tokenizer)
     (folder / TOKENIZER).write_text(tokenizer, encoding="utf-8")
     if target.template is not None:
         write_json(dataclasses.asdict(target.template), folder / CHAT_TEMPLATE)

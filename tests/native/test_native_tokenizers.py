@@ -12,6 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from edgespec.pair.tokenizer import GrowingText
 from edgespec_export.checkpoint.gguf.gguf_pretokenizers import PRE_TOKENIZERS
+from edgespec_export.checkpoint.tokenizer.written_tokenizer import written_tokenizer
 from native_tokenizer import TEXT, NativeTokenizer
 from tokenizer_folders import byte_bpe, texts
 from tokenizers_of_kinds import KINDS, OTHERS, WITH_NEW, bytes_after, changed, of_kind
@@ -152,7 +153,7 @@ NAMES = [name for name in (*KINDS, *MORE) if name not in NOT_READ]
 def kind(hooks, tmp_path):
     def opened(name):
         made = MORE[name]() if name in MORE else of_kind(name, tmp_path / "source")
-        made.save(str(tmp_path / "tokenizer.json"))
+        (tmp_path / "tokenizer.json").write_text(written_tokenizer(made), encoding="utf-8")
         return made, NativeTokenizer(hooks, tmp_path / "tokenizer.json")
 
     return opened
@@ -182,6 +183,13 @@ def test_token_ids_and_texts_are_those_of_tokenizers(kind, name):
             if tokens != "fails":
                 assert native.decode(tokens) == own.decode(tokens), tokens
     assert native.decode(drawn, False) == own.decode(drawn, skip_special_tokens=False)
+
+
+def test_merges_of_older_pairs_are_read_as_pairs(kind, hooks, tmp_path):
+    own, native = kind("the draft of SmolLM2")
+    own.save(str(tmp_path / "pairs.json"))
+    in_pairs = NativeTokenizer(hooks, tmp_path / "pairs.json")
+    assert [in_pairs.encode(text) for text in TEXTS] == [native.encode(text) for text in TEXTS]
 
 
 @pytest.mark.parametrize(
