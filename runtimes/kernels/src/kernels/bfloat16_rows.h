@@ -21,7 +21,7 @@ struct BFloat16Rows {
 
   int64_t count = 0;
   int64_t width = 0;
-  int64_t blocks = 0;            // of a row
+  int64_t blocks = 0;              // of a row
   AlignedVector<uint16_t> values;  // of whole tiles
 
   void resize(int64_t rows, int64_t columns);
