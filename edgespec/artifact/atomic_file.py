@@ -9,14 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from edgespec.artifact.partial_file import USUAL, partial_file, partial_name
+
 __all__ = ["keep_owner_and_mode", "named_errors", "remove_whole", "whole_file"]
 
 PRIVATE = 0o600  # until the mode of the file that is replaced is known to hold
 
 
 @contextmanager
-def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
-    """Gives a temporary file next to `file`, which takes its name when the block succeeds.
+def whole_file(file: Path, like: Path | None = None, mode: int = USUAL) -> Iterator[Path]:
+    """Gives an empty temporary file next to `file`, which takes its name when the block succeeds.
+    Of writers at once, in any processes, the last one's content stays.
 
     A link stays a link: the file that it points to is replaced. Owner and mode stay those of the
     file that is replaced. After an error the temporary file is removed: a full disk leaves no part
@@ -24,6 +27,7 @@ def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
 
     Args:
         like: the file whose owner and mode a new file takes over, if that one exists.
+        mode: of a new file otherwise.
 
     Raises:
         OSError: it cannot be written, or a pipe, a device or a folder has the name. It names
@@ -33,12 +37,9 @@ def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
     if final.exists() and not final.is_file():
         raise OSError(errno.EEXIST, "it is no ordinary file", str(file))
     model = final if like is None or final.exists() else like
-    aside = _aside(final)
+    aside = partial_name(final)
     try:
-        with named_errors(file):
-            aside.unlink(missing_ok=True)
-            if model.is_file():
-                aside.touch(PRIVATE)
+        with named_errors(file), partial_file(final, PRIVATE if model.is_file() else mode) as aside:
             yield aside
             if model.is_file():
                 keep_owner_and_mode(model, aside)
@@ -46,8 +47,6 @@ def whole_file(file: Path, like: Path | None = None) -> Iterator[Path]:
     except Exception as error:
         if isinstance(error, OSError) and str(error.filename) == str(aside):
             error.filename = str(file)
-        with suppress(OSError):  # of a folder that is none
-            aside.unlink(missing_ok=True)
         raise
 
 
@@ -57,13 +56,8 @@ def remove_whole(file: Path) -> None:
     Raises:
         OSError: it cannot be removed.
     """
-    _aside(file).unlink(missing_ok=True)
+    partial_name(file).unlink(missing_ok=True)
     file.unlink(missing_ok=True)
-
-
-def _aside(final: Path) -> Path:
-    """What is written before it takes the name of the file."""
-    return final.with_name(f".{final.name}.partial")
 
 
 @contextmanager

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
+from edgespec.artifact import partial_file
 from edgespec.artifact.atomic_file import whole_file
 from edgespec.artifact.manifest import MANIFEST
 from edgespec.artifact.stream_output import write_bytes
@@ -61,6 +63,68 @@ def test_what_lies_where_the_temporary_file_goes_is_not_written_through(tmp_path
     assert victim.read_text() == "mine"
     assert (tmp_path / "out").read_bytes() == b"new"
     assert not (tmp_path / "out").is_symlink()
+
+
+def test_writers_at_once_do_not_take_each_others_parts(tmp_path):
+    file = tmp_path / "out"
+    with whole_file(file) as first:
+        first.write_text("the first")
+        with whole_file(file) as second:
+            second.write_text("the second")
+            assert first.read_text() == "the first"
+        assert file.read_text() == "the second"
+        with pytest.raises(OSError, match="full"), whole_file(file) as third:
+            raise OSError(errno.ENOSPC, "full", str(third))
+    assert file.read_text() == "the first"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_reader_finds_a_whole_file_whatever_writers_do(tmp_path):
+    file, wrong = tmp_path / "out", []
+
+    def write(letter):
+        try:
+            for _ in range(40):
+                with whole_file(file) as aside, aside.open("w") as part:
+                    part.writelines([letter * 1000] * 5)
+                if file.read_text() not in ("a" * 5000, "b" * 5000, "c" * 5000):
+                    wrong.append(letter)
+        except OSError as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=write, args=[letter]) for letter in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_a_killed_writer_left_is_no_part_of_the_next_file(tmp_path):
+    left = tmp_path / ".out.partial"
+    left.write_text("much that was begun")
+    left.chmod(0o600)
+    with whole_file(tmp_path / "out") as aside:
+        assert aside == left
+        assert aside.read_bytes() == b""
+    (tmp_path / "usual").touch()
+    assert mode(tmp_path / "out") == mode(tmp_path / "usual")
+
+
+@pytest.mark.parametrize(
+    ("locked", "claim"),
+    [
+        (lambda _: True, test_writers_at_once_do_not_take_each_others_parts),
+        (lambda _: False, test_what_a_killed_writer_left_is_no_part_of_the_next_file),
+    ],
+    ids=["never", "always"],
+)
+def test_a_lock_that_is_not_asked_is_seen(tmp_path, monkeypatch, locked, claim):
+    """Mutants: nobody else ever has a file locked, or always."""
+    monkeypatch.setattr(partial_file, "_lock", locked)
+    with pytest.raises((AssertionError, OSError)):
+        claim(tmp_path)
 
 
 def test_a_pipe_or_a_folder_in_place_of_a_file_is_refused_at_once(tmp_path):

@@ -23,8 +23,19 @@ def test_a_file_is_made_and_then_used(chat_folder, tmp_path):
     assert ids(chat_folder, "Who?", *system) == ids(
         chat_folder, "Who?", *system, "--prompt-cache", tmp_path / "system"
     )
-    other = run("generate", chat_folder, "aaa", "--no-chat", *OPTIONS, "--prompt-cache", file)
-    assert "keeps another beginning" in other.stderr
+
+
+def test_a_file_of_another_prompt_is_said(chat_folder, tmp_path):
+    """All prompts of a chat begin alike, so a few tokens in common are not what was meant."""
+    file = tmp_path / "kept"
+    for prompt, is_said in (
+        (PROMPT, False),
+        (PROMPT + "Who comes?", False),
+        (PROMPT[:60], False),
+        ("Another manual. " * 20, True),
+    ):
+        done = run("generate", chat_folder, prompt, *OPTIONS, "--prompt-cache", file)
+        assert ("keeps another beginning" in done.stderr) == is_said, prompt
 
 
 def test_a_file_of_another_pair_is_one_line(chat_folder, tiny_folder, tmp_path):

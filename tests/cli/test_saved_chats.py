@@ -93,7 +93,7 @@ def test_a_chat_with_its_cache_goes_on_and_reads_nothing_again(pair, chat_folder
         if damage is not None:
             (tmp_path / f"chat.json{CACHE}").write_bytes(damage())
             says = use_kept_cache(other, tmp_path / "chat.json")
-            assert "is damaged" in says
+            assert "a damaged one" in says
             assert "\n" not in says
             save_chat(begun(pair), tmp_path / "chat.json", keeps_cache=True)
     save_chat(begun(pair), tmp_path / "chat.json")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
+import stat
 import threading
 from contextlib import suppress
 
@@ -165,6 +167,21 @@ def test_what_a_killed_process_had_begun_is_removed(chat_folder, tmp_path):
     assert [each for each in tmp_path.rglob("*") if each.is_file()] == [file]
 
 
+def test_a_folder_that_was_erased_is_made_again(chat_folder, expected, tmp_path, caplog):
+    many = opened(chat_folder, tmp_path / "kept").many(1)
+    for text in TEXTS:
+        assert answers(many, [text]) == [expected[text]]
+        shutil.rmtree(tmp_path / "kept")
+    again = opened(chat_folder, tmp_path / "kept").many(1)
+    assert answers(again, TEXTS[:1]) == [expected[TEXTS[0]]]
+    shutil.rmtree(tmp_path / "kept")
+    again.keep()
+    (tmp_path / "kept").chmod(0o755)
+    assert len(files(tmp_path)) == 1
+    assert stat.S_IMODE(files(tmp_path)[0].parent.stat().st_mode) == 0o700
+    assert not caplog.records
+
+
 def test_what_is_damaged_is_passed_over_and_removed(chat_folder, expected, tmp_path, caplog):
     many = opened(chat_folder, tmp_path).many(1)
     answers(many, TEXTS[:1])
@@ -173,7 +190,7 @@ def test_what_is_damaged_is_passed_over_and_removed(chat_folder, expected, tmp_p
     file.write_bytes(file.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING, "edgespec"):
         many = opened(chat_folder, tmp_path).many(1)
-    assert "is damaged" in caplog.text
+    assert "a damaged one" in caplog.text
     assert not files(tmp_path)
     assert answers(many, TEXTS[:1]) == [expected[TEXTS[0]]]
 

@@ -48,16 +48,14 @@ def write_tensors(file: Path, metadata: Mapping[str, str], arrays: Arrays) -> No
     ordered = _ordered(arrays)
     entries = _entries(ordered)
     checksum = zlib.crc32(_signed(metadata, entries))
-    with whole_file(file) as aside:
-        aside.touch(PRIVATE)
-        with aside.open("r+b") as out:
-            out.write(_header(metadata, entries, 0))
-            for array in ordered.values():
-                content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-                checksum = zlib.crc32(content, checksum)
-                out.write(content)
-            out.seek(0)
-            out.write(_header(metadata, entries, checksum))  # as long as the first
+    with whole_file(file, mode=PRIVATE) as aside, aside.open("r+b") as out:
+        out.write(_header(metadata, entries, 0))
+        for array in ordered.values():
+            content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            checksum = zlib.crc32(content, checksum)
+            out.write(content)
+        out.seek(0)
+        out.write(_header(metadata, entries, checksum))  # as long as the first
 
 
 def file_bytes(metadata: Mapping[str, str], arrays: Arrays) -> int:
@@ -86,7 +84,10 @@ def read_tensors(file: Path) -> tuple[dict[str, str], dict[str, npt.NDArray[np.g
         raise EdgespecError(f"{file} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = printable(str(error).partition("\n")[0][:100])
-        raise EdgespecError(f"{file} is damaged ({reason}); delete it, and keep it anew") from None
+        raise EdgespecError(
+            f"{file} is no kept prompt, or a damaged one ({reason}); give another file, or delete "
+            "it and keep it anew"
+        ) from None
 
 
 def _parsed(content: memoryview) -> tuple[dict[str, str], dict[str, npt.NDArray[np.generic]]]:

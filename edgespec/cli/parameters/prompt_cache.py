@@ -32,9 +32,11 @@ def with_prompt_cache(
     if not file.exists():
         pair.save_prefix(read, file)
     pair.use_prefix(file)
-    if not common_length(engine.prefix_tokens, read.tokens):
+    kept = engine.prefix_tokens
+    common = common_length(kept, read.tokens)
+    if 2 * common < min(len(kept), len(read.tokens)):
         say(
-            f"{file} keeps another beginning, so all of this prompt is computed; delete the file, "
-            "and the next prompt is kept"
+            f"{file} keeps another beginning: {common} of its {len(kept)} tokens are those of this "
+            f"prompt, which has {len(read.tokens)}; delete the file, and the next prompt is kept"
         )
     return read

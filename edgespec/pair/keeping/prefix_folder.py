@@ -53,10 +53,7 @@ class PrefixFolder:
         self._folder = folder / hashlib.sha256(said.encode()).hexdigest()[:16]
         self._tokens: dict[Path, list[int]] = {}
         self._in_use: dict[Path, Callable[[], None]] = {}
-        try:
-            self._folder.mkdir(PRIVATE, parents=True, exist_ok=True)
-        except OSError as error:
-            raise EdgespecError(f"{self._folder} cannot be made: {error.strerror}") from None
+        self._make_folder()
         for begun in self._folder.glob(f".*{SUFFIX}.*"):  # by a process that was killed
             with suppress(OSError):
                 begun.unlink()
@@ -106,6 +103,7 @@ class PrefixFolder:
             if content.file_bytes > self._most_bytes:
                 return
             self._make_room(content.file_bytes, shorter)
+            self._make_folder()  # somebody may have deleted it, to erase what it held
             content.write(file)
         except EdgespecError as error:
             logger.warning("%s", error)
@@ -113,6 +111,12 @@ class PrefixFolder:
         for other in shorter:
             self._remove(other)
         self._tokens[file] = tokens
+
+    def _make_folder(self) -> None:
+        try:
+            self._folder.mkdir(PRIVATE, parents=True, exist_ok=True)
+        except OSError as error:
+            raise EdgespecError(f"{self._folder} cannot be made: {error.strerror}") from None
 
     def _make_room(self, wanted: int = 0, first: Collection[Path] = ()) -> None:
         """Removes the files that were not used for the longest time, as far as a file of `wanted`

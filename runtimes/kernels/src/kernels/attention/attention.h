@@ -29,7 +29,7 @@ struct RowLayout {
 };
 
 // How queries meet keys, and weights values. Each has its own bits, on every processor the same.
-enum class Arithmetic {
+enum class Arithmetic : uint8_t {
   kFloat32,
   kBFloat16,  // of numbers rounded to bfloat16, added up in float32 (rounded_block.h)
 };
