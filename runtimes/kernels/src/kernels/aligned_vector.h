@@ -19,7 +19,9 @@ struct AtLine {
   Number* allocate(std::size_t count) {
     return static_cast<Number*>(::operator new(count * sizeof(Number), kLine));
   }
-  void deallocate(Number* numbers, std::size_t) { ::operator delete(static_cast<void*>(numbers), kLine); }
+  void deallocate(Number* numbers, std::size_t) {
+    ::operator delete(static_cast<void*>(numbers), kLine);
+  }
   bool operator==(const AtLine&) const = default;
 
  private:
