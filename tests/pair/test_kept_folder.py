@@ -144,16 +144,19 @@ def test_what_was_not_used_for_the_longest_time_goes_first(chat_folder, expected
 
 
 def test_a_text_that_is_larger_than_the_folder_may_be_removes_nothing(
-    chat_folder, expected, tmp_path
+    chat_folder, expected, tmp_path, caplog
 ):
     most = size_of_one(chat_folder, tmp_path) + 100
     many = opened(chat_folder, tmp_path, most).many(1)
     assert answers(many, TEXTS[:1]) == [expected[TEXTS[0]]]
     many.keep()
     kept = files(tmp_path)
-    assert len(answers(many, ["z" * 500])) == len(kept) == 1
-    many.keep()
+    with caplog.at_level(logging.INFO, "edgespec"):
+        assert len(answers(many, ["z" * 500])) == len(kept) == 1
+        many.keep()
     assert files(tmp_path) == kept
+    assert "tokens are not kept: they have" in caplog.text
+    assert caplog.text.count(f"the folder may have {most}") == 1
 
 
 def test_what_a_killed_process_had_begun_is_removed(chat_folder, tmp_path):

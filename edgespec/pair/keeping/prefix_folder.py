@@ -101,6 +101,8 @@ class PrefixFolder:
         try:
             content = prefix_content(self._parts, file, target, draft)
             if content.file_bytes > self._most_bytes:
+                said = "%d tokens are not kept: they have %d bytes, and the folder may have %d"
+                logger.info(said, len(tokens), content.file_bytes, self._most_bytes)
                 return
             self._make_room(content.file_bytes, shorter)
             self._make_folder()  # somebody may have deleted it, to erase what it held
