@@ -240,6 +240,22 @@ def test_a_few_calls_confirm_what_kernels_computed_elsewhere(int8_from_elsewhere
     assert measurements == [("int8", 2, "check")]
 
 
+def test_a_few_calls_confirm_what_kernels_computed_with_other_threads(
+    int8_from_elsewhere, measurements
+):
+    """Of a pair that was exported without measuring."""
+    folder = int8_from_elsewhere(kernels="")
+    load(folder, threads=1)
+    assert measurements == [("int8", 1, "short")]
+    load(folder, threads=2)
+    assert measurements == [("int8", 1, "short"), ("int8", 2, "check")]
+    written = json.loads((folder / INVARIANCE_FILE).read_text())
+    written[0]["row_invariance"]["logits"] = "0" * 64
+    (folder / INVARIANCE_FILE).write_text(json.dumps(written[:1]))
+    load(folder, threads=2)
+    assert measurements[2:] == [("int8", 2, "check"), ("int8", 2, "short")]
+
+
 @pytest.mark.parametrize(
     "change", [{"logits": "0" * 64}, {"candidates": False}, {"min_rows": 2}], ids=str
 )

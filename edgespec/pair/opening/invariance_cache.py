@@ -116,24 +116,25 @@ def measured_invariance(
 def _confirmed_invariance(
     folder: Path, manifest: Manifest, variant: str, device: Device
 ) -> RowInvariance | None:
-    """What export found on another machine, if kernels run the whole model on both: their bits are
-    the same everywhere, which a few calls confirm by the logits' digest. None if it has to be
-    measured."""
-    exported = manifest.target.variants[variant].row_invariance
+    """What was found on another machine, or here with other threads, if kernels run the whole model
+    in both: their bits are the same, which a few calls confirm by the logits' digest. None if it
+    has to be measured."""
     kernels = kernels_for(device)
-    if (
-        exported is None
-        or kernels is None
-        or exported.kernels != kernels.name
-        or not manifest.target.variants[variant].run_by_kernels
-    ):
+    if kernels is None or not manifest.target.variants[variant].run_by_kernels:
+        return None
+    graph = _measured_graph(manifest, variant, None)
+    measured = [result for (of, _), result in _read(folder).items() if of == graph]
+    exported = manifest.target.variants[variant].row_invariance
+    results = (exported, *measured) if exported else measured
+    elsewhere = next((each for each in results if each.kernels == kernels.name), None)
+    if elsewhere is None:
         return None
     here = measure_row_invariance(folder, manifest.target, variant, device, calls="check")
-    same = here.logits == exported.logits and here.candidates == exported.candidates
-    if not (same and here.is_row_invariant and exported.min_rows == 1):
+    same = here.logits == elsewhere.logits and here.candidates == elsewhere.candidates
+    if not (same and here.is_row_invariant and elsewhere.min_rows == 1):
         return None
-    confirmed = dataclasses.replace(exported, measured_on=here.measured_on, machine=here.machine)
-    _write(folder, _measured_graph(manifest, variant, None), confirmed)
+    confirmed = dataclasses.replace(elsewhere, measured_on=here.measured_on, machine=here.machine)
+    _write(folder, graph, confirmed)
     return confirmed
 
 
