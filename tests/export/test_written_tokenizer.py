@@ -15,8 +15,10 @@ from tokenizers_of_kinds import KINDS, of_kind
 @pytest.mark.parametrize("name", KINDS)
 def test_parts_are_those_of_the_checkpoint(name, tmp_path):
     tokenizer = of_kind(name, tmp_path)
-    read = Tokenizer.from_str(written_tokenizer(tokenizer))
-    assert read.to_str() == tokenizer.to_str()
+    text = written_tokenizer(tokenizer)
+    assert Tokenizer.from_str(text).to_str() == tokenizer.to_str()
+    tokens = [token for token in json.loads(text)["model"]["vocab"] if isinstance(token, str)]
+    assert tokens == sorted(tokens)
 
 
 @pytest.mark.parametrize(
