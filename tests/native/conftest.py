@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import shutil
-from hashlib import sha256
 
 import pytest
 
 import edgespec
 from eagle_checkpoints import write_eagle, write_target
-from edgespec.artifact.manifest import manifest_digest
 from edgespec_export.export_pair import export_pair
+from looking_large import look_large
 from native_library import HOOKS, LIBRARY, NativeModel, opened
-
-PADDING = 0x2800000  # bytes; a protobuf's reader passes over fields that it does not know
-UNKNOWN_FIELD = b"\xa2\x06\x80\x80\x80\x14"  # number 100, of so many bytes
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,15 +37,7 @@ def native_tiny(built, tiny_folder) -> NativeModel:
 def large_folder(tiny_folder, tmp_path_factory):
     """The tiny pair with a target that looks large, so that drafts are guessed to pay."""
     folder = shutil.copytree(tiny_folder, tmp_path_factory.mktemp("large") / "pair")
-    manifest = json.loads((folder / "edgespec.json").read_text())
-    variant = next(iter(manifest["target"]["variants"].values()))
-    (graph,) = variant["graphs"].values()
-    with (folder / graph).open("ab") as file:
-        file.write(UNKNOWN_FIELD + bytes(PADDING))
-    content = (folder / graph).read_bytes()
-    manifest["files"][graph].update(bytes=len(content), sha256=sha256(content).hexdigest())
-    manifest["digest"] = manifest_digest(manifest)
-    (folder / "edgespec.json").write_text(json.dumps(manifest))
+    look_large(folder)
     return folder
 
 

@@ -93,6 +93,20 @@ def test_a_draft_that_ends_by_the_token_it_drew_is_found(hooks, plain):
     assert abs(texts - plain).max() > 1e-3
 
 
+@pytest.mark.parametrize("gamma", [1, 2, 3])
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_candidates_change_no_text(hooks, plain, rule, draft, gamma):
+    texts, walks = walked(hooks, rule.encode(), P, DRAFTS[draft], gamma, "candidates")
+    np.testing.assert_allclose(texts, plain, atol=1e-6)
+    assert walks > 20
+
+
+def test_a_candidate_whose_row_is_another_is_found(hooks, plain):
+    texts, _ = walked(hooks, b"token", P, DRAFTS["opposite"], 3, "misread candidates")
+    assert abs(texts - plain).max() > 1e-3
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found(hooks, plain, mistake):
     texts, _ = walked(hooks, mistake.encode(), P, DRAFTS["near"], 3)

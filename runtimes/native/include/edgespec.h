@@ -153,7 +153,8 @@ typedef struct edgespec_turn {
   const char* content; /* UTF-8 */
 } edgespec_turn;
 
-/* What one call of the target brought, or the text's end, which has no tokens. */
+/* What one call of the target brought, or the text's end, which has no tokens. Accepted tokens come
+ * first, then the target's own: one, or two where the first was a second choice of the draft. */
 typedef struct edgespec_piece {
   size_t size;           /* of this structure */
   const int64_t* tokens; /* valid until the session's next call */

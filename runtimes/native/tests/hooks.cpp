@@ -177,7 +177,7 @@ EDGESPEC_API void edgespec_hook_gammas(const double* verify, int64_t rows, doubl
       drafted += double(gamma) * times[2 * i];
       now += double(gamma) * times[2 * i] + double(gamma + 8) * times[2 * i + 1];
     }
-    controller->observe(gamma, std::min(accepted + 1, gamma), std::min(accepted, gamma));
+    controller->observe(gamma, std::min(accepted + 1, gamma), std::min(accepted, gamma), 0);
     length += accepted + 1;
   }
 }

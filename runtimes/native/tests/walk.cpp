@@ -15,6 +15,7 @@
 #include "drafters/model_drafter.h"
 #include "drafters/suffix_lookup.h"
 #include "edgespec.h"
+#include "invariance/measure.h"
 
 using namespace edgespec;
 
@@ -32,24 +33,43 @@ class TableModel : public Model {
     length_ = std::ssize(prompt) - 1;
     return prompt.back();
   }
-  Rows score(std::span<const Token> tokens) override {
+  bool scores_candidates() const override { return true; }
+  int64_t candidate_room(int64_t) const override { return vocabulary_ * vocabulary_; }
+  Rows score(std::span<const Token> tokens, Candidates candidates) override {
     rows_.clear();
-    for (const Token token : tokens) {
-      const float* row = table_ + token * vocabulary_;
-      rows_.insert(rows_.end(), row, row + vocabulary_);
-    }
+    for (const Token token : tokens) add_row(token);
+    for (const auto& [parent, token] : candidates) add_row(row_of_candidate(tokens[parent], token));
     length_ += std::ssize(tokens);
-    return {rows_.data(), std::ssize(tokens), vocabulary_};
+    return {rows_.data(), std::ssize(tokens) + std::ssize(candidates), vocabulary_};
   }
-  BestTokens best_tokens(std::span<const Token>, int64_t) override { return {}; }
-  LikelyToken likely_token(std::span<const Token>) override { return {}; }
+  BestTokens best_tokens(std::span<const Token>, Candidates, int64_t) override { return {}; }
+  LikelyTokens likely_tokens(std::span<const Token>) override { return {}; }
+  void commit_candidate(size_t) override { ++length_; }
   void rewind(int64_t length) override { length_ = length; }
 
+ protected:
+  // Of which token the row after a candidate is.
+  virtual Token row_of_candidate(Token /*before*/, Token token) const { return token; }
+
  private:
+  void add_row(Token token) {
+    const float* row = table_ + token * vocabulary_;
+    rows_.insert(rows_.end(), row, row + vocabulary_);
+  }
+
   const float* table_;
   int64_t vocabulary_;
   int64_t length_ = 0;
   std::vector<float> rows_;
+};
+
+// A mistake: the row after a candidate is the one that it was drawn from.
+class Misread : public TableModel {
+ public:
+  using TableModel::TableModel;
+
+ protected:
+  Token row_of_candidate(Token before, Token) const override { return before; }
 };
 
 // Both models have the same tokens.
@@ -110,6 +130,28 @@ class Walker : public Randomness {
 
   std::vector<Branch> path_;
   size_t at_ = 0;
+};
+
+// Proposes all other tokens as candidates for each drafted one.
+class WithCandidates : public Drafter {
+ public:
+  WithCandidates(Drafter& draft, int64_t vocabulary) : draft_(draft), vocabulary_(vocabulary) {}
+
+  void begin(const Tokens& prompt) override { draft_.begin(prompt); }
+  Requests<Proposal> propose(const Tokens& sequence, int64_t gamma,
+                             Randomness& randomness) override {
+    Proposal proposal = co_await draft_.propose(sequence, gamma, randomness);
+    for (int64_t index = 0; index < std::ssize(proposal.tokens); ++index) {
+      for (Token other = 0; other < vocabulary_; ++other) {
+        if (other != proposal.tokens[index]) proposal.candidates.push_back({index, other});
+      }
+    }
+    co_return proposal;
+  }
+
+ private:
+  Drafter& draft_;
+  int64_t vocabulary_;
 };
 
 // A mistake: whether a drafted token stays depends on the token.
@@ -181,6 +223,16 @@ Rule rule_named(const char* name) {
 
 }  // namespace
 
+// Whether measuring finds the candidates of a table model to be exact; those of a misread one are
+// not.
+extern "C" EDGESPEC_API int32_t edgespec_hook_exact_candidates(const float* table,
+                                                               int64_t vocabulary,
+                                                               int32_t misread) {
+  TableModel right(table, vocabulary);
+  Misread wrong(table, vocabulary);
+  return measure_row_invariance(misread != 0 ? wrong : right).candidates ? 1 : 0;
+}
+
 // The probability of each text of `tokens` tokens, [vocabulary^tokens]; one that ends before, with
 // the token `end`, is filled up with it. `rule`: null decodes plainly. Returns the number of walks.
 extern "C" EDGESPEC_API int64_t edgespec_hook_walk(const char* rule, const char* drafter,
@@ -193,24 +245,29 @@ extern "C" EDGESPEC_API int64_t edgespec_hook_walk(const char* rule, const char*
   Walker walker;
   int64_t walks = 0;
   do {
-    TableModel target(target_table, vocabulary), draft(draft_table, vocabulary);
+    TableModel right(target_table, vocabulary), draft(draft_table, vocabulary);
+    Misread misread(target_table, vocabulary);
+    TableModel& target = std::string_view(drafter) == "misread candidates" ? misread : right;
     SamplingProcessor process(kernels, {.temperature = 1});
     Scoring scoring(target, process, nullptr, false);
     const Decoding how{
         target, prompt, {}, scoring, walker, tokens, [end](Token token) { return token == end; }};
     const Same same;
-    const auto model =
-        std::make_shared<ModelDrafter>(draft, process, same, Tokens{end}, Answers{}, Decision{});
+    const auto model = std::make_shared<ModelDrafter>(draft, process, same, Tokens{end}, Answers{},
+                                                      Decision{}, Decision{});
     const auto lookup = std::make_shared<SuffixLookup>(Decision{}, 0.2);
     const auto fixed = std::make_shared<Fixed>(gamma);
     ModelDrafter confident(draft, process, same, {end}, {},
-                           [](double probability, int64_t) { return probability > 0.4; });
+                           [](double probability, int64_t) { return probability > 0.4; }, {});
     Peeking peeking(*model);
+    WithCandidates candidates(*model, vocabulary);
     FixedCosts free(Costs(std::vector<double>(gamma + 1, 1), 0, 0));
     AlternatingDrafter both({{lookup, std::make_shared<Adaptive>(free)}, {model, fixed}});
     const std::map<std::string_view, Drafter*> drafters = {{"model", model.get()},
                                                            {"confident model", &confident},
                                                            {"peeking model", &peeking},
+                                                           {"candidates", &candidates},
+                                                           {"misread candidates", &candidates},
                                                            {"lookup", lookup.get()},
                                                            {"both", &both}};
     Drafter& drafts = *drafters.at(drafter);

@@ -22,7 +22,8 @@ std::optional<RowInvariance> measured(const Manifest& manifest, const std::strin
       if (entry.at("graph") != graph || found.at("machine") != machine) continue;
       const RowInvariance result{
           found.at("is_row_invariant").get<bool>(), found.at("min_rows").get<int64_t>(),
-          found.at("max_rows").get<int64_t>(), machine, found.value("texts", false)};
+          found.at("max_rows").get<int64_t>(),      machine,
+          found.value("candidates", false),         found.value("texts", false)};
       if (1 <= result.min_rows && result.min_rows <= result.max_rows &&
           result.max_rows <= kMaxRows) {
         return result;
@@ -76,7 +77,7 @@ void keep_invariance(const Manifest& manifest, const Variant& variant, const Row
                     {"one_row_difference", difference},
                     {"measured_on", measured_on},
                     {"machine", found.machine},
-                    {"candidates", false},
+                    {"candidates", found.candidates},
                     {"texts", found.texts},
                     {"kernels", "edgespec-kernels " EDGESPEC_KERNELS_VERSION},
                     {"logits", ""}}}});

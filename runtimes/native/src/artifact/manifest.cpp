@@ -40,8 +40,8 @@ std::optional<RowInvariance> row_invariance_of(const Json& variant) {
   if (found == variant.end() || found->is_null()) return std::nullopt;
   const RowInvariance measured{
       found->at("is_row_invariant").get<bool>(), in_range(*found, "min_rows", kMaxRows),
-      in_range(*found, "max_rows", kMaxRows), found->at("machine").get<std::string>(),
-      found->value("texts", false)};
+      in_range(*found, "max_rows", kMaxRows),    found->at("machine").get<std::string>(),
+      found->value("candidates", false),         found->value("texts", false)};
   return measured;
 }
 

@@ -31,8 +31,9 @@ struct RowInvariance {
   bool is_row_invariant;
   int64_t min_rows;
   int64_t max_rows;
-  std::string machine;  // digest of the record of what it was measured on: it holds there only
-  bool texts = false;   // so have rows of several texts in one call, measured with few rows
+  std::string machine;      // digest of the record of what it was measured on: it holds there only
+  bool candidates = false;  // so have those of candidates
+  bool texts = false;       // so have rows of several texts in one call, measured with few rows
 };
 
 // What one more position costs in a call, in plain steps, by the number format of the weights.

@@ -36,12 +36,12 @@ std::optional<SharedRequest> LiveText::request() const {
     return SharedRequest{&reader(), reader().piece()};
   }
   if (const auto* score = std::get_if<Score>(&waiting_.request)) {
-    return SharedRequest{static_cast<OrtSequence*>(score->model), score->tokens, 0,
-                         Wanted::kLogits};
+    return SharedRequest{static_cast<OrtSequence*>(score->model), score->tokens, 0, Wanted::kLogits,
+                         score->candidates};
   }
   if (const auto* best = std::get_if<BestScore>(&waiting_.request)) {
     return SharedRequest{static_cast<OrtSequence*>(best->model), best->tokens, best->skip,
-                         Wanted::kBest};
+                         Wanted::kBest, best->candidates};
   }
   if (const auto* likely = std::get_if<LikelyScore>(&waiting_.request)) {
     return SharedRequest{static_cast<OrtSequence*>(likely->model), likely->tokens,
@@ -86,7 +86,7 @@ void LiveText::read_on() {
 void LiveText::answer(const SharedAnswer& answer) {
   if (!is_reading_) {
     if (const auto* rows = std::get_if<Rows>(&answer)) return resume(*rows);
-    if (const auto* likely = std::get_if<LikelyToken>(&answer)) return resume(*likely);
+    if (const auto* likely = std::get_if<LikelyTokens>(&answer)) return resume(*likely);
     return resume(std::get<BestTokens>(answer));
   }
   try {

@@ -16,7 +16,8 @@ double now() {
 OrtSequence& sequence_of(const Prefill& prompt) { return static_cast<OrtSequence&>(*prompt.model); }
 
 int64_t rows_of(const SharedRequest& request) {
-  return std::ssize(request.sequence->unread()) + std::ssize(request.tokens);
+  return std::ssize(request.sequence->unread()) + std::ssize(request.tokens) +
+         std::ssize(request.candidates);
 }
 
 bool is_piece(const SharedRequest& request) { return request.wanted == Wanted::kNothing; }

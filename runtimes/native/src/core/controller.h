@@ -13,8 +13,10 @@ class Controller {
   virtual ~Controller() = default;
   // How many tokens to draft next.
   virtual int64_t gamma() = 0;
-  // Reports a round: how many tokens were drafted, looked at by the rule, and accepted.
-  virtual void observe(int64_t drafted, int64_t evaluated, int64_t accepted) = 0;
+  // Reports a round: how many tokens were drafted, looked at by the rule, and accepted, and how
+  // many candidates were scored beside them.
+  virtual void observe(int64_t drafted, int64_t evaluated, int64_t accepted,
+                       int64_t candidates) = 0;
   // What it has learned from a text's rounds.
   virtual void archive(Archive&) {}
 };
@@ -34,7 +36,7 @@ class Fixed : public Judged {
   explicit Fixed(int64_t gamma) : gamma_(gamma) {}
 
   int64_t gamma() override { return gamma_; }
-  void observe(int64_t, int64_t, int64_t) override {}
+  void observe(int64_t, int64_t, int64_t, int64_t) override {}
   double expected_speedup() const override { return 1; }
   void decay() override {}
 

@@ -21,10 +21,13 @@ namespace edgespec {
 
 // The result of one target call.
 struct Round {
-  Tokens tokens;      // emitted, at least one: accepted drafted ones, then the correction or bonus
-  int64_t drafted;    // numbers of proposed tokens,
-  int64_t evaluated;  // of those that the rule looked at,
-  int64_t accepted;   // and of those that were emitted
+  // Emitted, at least one: accepted drafted ones, then the correction or bonus, then, if the
+  // correction was a candidate, the bonus after it.
+  Tokens tokens;
+  std::vector<int64_t> rows;  // of the call, from which each was drawn
+  int64_t drafted = 0;        // numbers of proposed tokens,
+  int64_t evaluated = 0;      // of those that the rule looked at,
+  int64_t accepted = 0;       // and of those that were emitted
 };
 
 // What both loops take.

@@ -19,6 +19,9 @@ namespace edgespec {
 struct Proposal {
   Tokens tokens;
   std::vector<Distribution> q;
+  // Alternatives to drafted tokens. No rule looks at them. If the token that replaces a rejected
+  // one is a candidate, its row has been scored already.
+  std::vector<Candidate> candidates = {};
 };
 
 // Says yes or no, given a probability and the number of positions in the verification.

@@ -28,12 +28,23 @@ struct BestTokens {
   std::span<const float> logits;
 };
 
-// The best token of one row, its logit, and its probability at temperature 1.
-struct LikelyToken {
-  Token token;
-  float logit;
-  double probability;
+// The best tokens of one row, the best one first, their logits, and their probabilities at
+// temperature 1; as long valid.
+struct LikelyTokens {
+  std::span<const Token> tokens;
+  std::span<const float> logits, probabilities;
 };
+
+// An alternative to tokens[parent + 1] of a call; it follows tokens[parent]. It is scored in the
+// same call, and becomes part of the text only when it is committed.
+struct Candidate {
+  int64_t parent;
+  Token token;
+
+  bool operator==(const Candidate&) const = default;
+};
+
+using Candidates = std::span<const Candidate>;
 
 // Positions begin … end - 1.
 struct Range {
@@ -62,8 +73,12 @@ class Model {
   virtual int64_t valid_length() const { return length(); }
   // Time spent computing so far.
   virtual double seconds() const { return 0; }
-  // Whether `best_tokens` and `likely_token` can be called, and are faster than `score`.
+  // Whether `best_tokens` and `likely_tokens` can be called, and are faster than `score`.
   virtual bool returns_best_tokens() const { return false; }
+  // Whether calls may have candidates, whose rows have the bits of an ordinary call.
+  virtual bool scores_candidates() const { return false; }
+  // How many of them fit into a call of `count` tokens now.
+  virtual int64_t candidate_room(int64_t /*count*/) const { return 0; }
   // Where requests wait for a call that other texts share (core/requests.h); null: they are
   // answered at once.
   virtual Waiting* waiting() { return nullptr; }
@@ -75,12 +90,15 @@ class Model {
   // Answers are scored as they were when they were generated, so what the cache holds of a
   // conversation is reused, and the result has the same bits. None: nothing is reused.
   virtual Token prefill(const Tokens& prompt, const Answers& answers) = 0;
-  // Appends `tokens` to the cache and returns the logits after each.
-  virtual Rows score(std::span<const Token> tokens) = 0;
+  // Appends `tokens` to the cache and returns the logits after each, then after each candidate.
+  virtual Rows score(std::span<const Token> tokens, Candidates candidates) = 0;
   // The same, with the best token of each row alone; the first `skip` rows are left out.
-  virtual BestTokens best_tokens(std::span<const Token> tokens, int64_t skip) = 0;
-  // The same, with the best token after the last one alone, and how probable it is.
-  virtual LikelyToken likely_token(std::span<const Token> tokens) = 0;
+  virtual BestTokens best_tokens(std::span<const Token> tokens, Candidates candidates,
+                                 int64_t skip) = 0;
+  // The same, with the best tokens after the last one alone, and how probable they are.
+  virtual LikelyTokens likely_tokens(std::span<const Token> tokens) = 0;
+  // Appends a candidate of the latest call to the cache, which was rewound to end with its parent.
+  virtual void commit_candidate(size_t /*number*/) {}
   // Drops all positions from `length` on. Costs nothing.
   virtual void rewind(int64_t length) = 0;
 };

@@ -14,9 +14,9 @@ constexpr double kReach = 64, kPower = 0.6;
 
 }  // namespace
 
-Guess Randomness::guess(const Distribution& q, int64_t ahead) {
+std::vector<Guess> Randomness::guesses(const Distribution& q, int64_t ahead) {
   const Token token = categorical(q, ahead);
-  return {token, q.of(token)};
+  return {{token, q.of(token)}};
 }
 
 void Seeded::begin_round(int64_t emitted) {
@@ -47,12 +47,15 @@ Token Coupled::categorical(const Distribution& distribution, int64_t ahead) {
   return race(distribution, ahead, 1.0).front().token;
 }
 
-Guess Coupled::guess(const Distribution& q, int64_t ahead) {
-  const std::vector<Arrival>& arrivals = race(q, ahead, kReach);
+std::vector<Guess> Coupled::guesses(const Distribution& q, int64_t ahead) {
+  std::vector<Guess> guesses;
   double total = 0;
-  for (const Arrival& arrival : arrivals) total += std::pow(arrival.speed, kPower);
-  const auto& [token, speed] = arrivals.front();
-  return {token, std::pow(speed, kPower) / total};
+  for (const auto& [token, speed] : race(q, ahead, kReach)) {
+    guesses.push_back({token, std::pow(speed, kPower)});
+    total += guesses.back().probability;
+  }
+  for (Guess& guess : guesses) guess.probability /= total;
+  return guesses;
 }
 
 const std::vector<Arrival>& Coupled::race(const Distribution& distribution, int64_t ahead,

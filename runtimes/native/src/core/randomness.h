@@ -5,13 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/distribution.h"
 #include "kernels/sampling.h"
 
 namespace edgespec {
 
-// A drafted token, and how probable it is that the target takes it.
+// A token that a draft may propose, and how probable it is that the target takes it.
 struct Guess {
   Token token;
   double probability;
@@ -28,9 +29,9 @@ class Randomness {
   // A token, drawn with probability proportional to its weight; `ahead` tokens of the round come
   // before it.
   virtual Token categorical(const Distribution& distribution, int64_t ahead) = 0;
-  // The token that `categorical` draws from a draft's q, and a guess of the probability that the
-  // target takes it.
-  virtual Guess guess(const Distribution& q, int64_t ahead);
+  // The token that `categorical` draws from a draft's q, then others that the target may draw in
+  // its stead, the likeliest first, with guesses of the probability that it does.
+  virtual std::vector<Guess> guesses(const Distribution& q, int64_t ahead);
 };
 
 // Counter-based random numbers: a hash of the seed, the round, and the draw's index in it.
@@ -69,8 +70,8 @@ class Coupled : public Seeded {
       : Seeded(kernels, seed), prompt_tokens_(prompt_tokens) {}
 
   Token categorical(const Distribution& distribution, int64_t ahead) override;
-  // The token's share of a power of all speeds in the race.
-  Guess guess(const Distribution& q, int64_t ahead) override;
+  // Each token's share of a power of all speeds in the race.
+  std::vector<Guess> guesses(const Distribution& q, int64_t ahead) override;
 
  private:
   const std::vector<Arrival>& race(const Distribution& distribution, int64_t ahead,

@@ -31,8 +31,9 @@ struct Score {
   using Answer = Rows;
   Model* model;
   std::span<const Token> tokens;
+  Candidates candidates = {};
 
-  Rows compute() const { return model->score(tokens); }
+  Rows compute() const { return model->score(tokens, candidates); }
 };
 
 // `Model::best_tokens`; as long valid.
@@ -40,18 +41,19 @@ struct BestScore {
   using Answer = BestTokens;
   Model* model;
   std::span<const Token> tokens;
-  int64_t skip;
+  Candidates candidates = {};
+  int64_t skip = 0;
 
-  BestTokens compute() const { return model->best_tokens(tokens, skip); }
+  BestTokens compute() const { return model->best_tokens(tokens, candidates, skip); }
 };
 
-// `Model::likely_token`.
+// `Model::likely_tokens`.
 struct LikelyScore {
-  using Answer = LikelyToken;
+  using Answer = LikelyTokens;
   Model* model;
   std::span<const Token> tokens;
 
-  LikelyToken compute() const { return model->likely_token(tokens); }
+  LikelyTokens compute() const { return model->likely_tokens(tokens); }
 };
 
 // Where a text's request waits for a call that several texts share. What it refers to stays as it
@@ -59,7 +61,7 @@ struct LikelyScore {
 struct Waiting {
   std::variant<std::monostate, Prefill, Score, BestScore, LikelyScore> request;
   std::coroutine_handle<> computation;  // resumed with the answer
-  std::variant<Token, Rows, BestTokens, LikelyToken, std::exception_ptr> answer;
+  std::variant<Token, Rows, BestTokens, LikelyTokens, std::exception_ptr> answer;
 };
 
 // A request that a computation waits for: `co_await Score{…}`.

@@ -100,10 +100,18 @@ Distribution SamplingProcessor::operator()(Row logits) {
   return {std::move(tokens), std::move(weights), ""};
 }
 
-double SamplingProcessor::best_probability(Row logits) const {
-  const float highest = logits[kernels_.largest(logits.data(), std::ssize(logits))];
+std::vector<Guess> SamplingProcessor::best(Row logits, int64_t count) const {
+  const int64_t size = std::ssize(logits);
+  const float highest = logits[kernels_.largest(logits.data(), size)];
   std::vector<float> weights(logits.size());
-  return 1 / kernels_.weigh(logits.data(), std::ssize(logits), highest, 1, weights.data());
+  const double total = kernels_.weigh(logits.data(), size, highest, 1, weights.data());
+  std::vector<Guess> best;
+  for (int64_t i = 0; i < std::min(count, size); ++i) {
+    const Token token = kernels_.largest(weights.data(), size);
+    best.push_back({token, weights[token] / total});
+    weights[token] = -1;
+  }
+  return best;
 }
 
 SamplingProcessor::Left SamplingProcessor::truncated(Row logits, double highest) const {

@@ -10,6 +10,7 @@
 #include "core/distribution.h"
 #include "core/model.h"
 #include "core/options.h"
+#include "core/randomness.h"
 #include "kernels/sampling.h"
 
 namespace edgespec {
@@ -24,8 +25,8 @@ class SamplingProcessor {
   bool greedy() const { return sampling_.greedy(); }
   // Throws RefusedLogitsError: the largest logit is infinite or NaN.
   Distribution operator()(Row logits);
-  // Of the token with the largest logit, at temperature 1.
-  double best_probability(Row logits) const;
+  // The tokens with the largest logits, at most `count`, with their probabilities at temperature 1.
+  std::vector<Guess> best(Row logits, int64_t count) const;
 
  private:
   // Tokens that are left, their logits, and then their weights exp((logit - highest) /

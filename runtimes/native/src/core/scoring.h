@@ -21,8 +21,9 @@ class Scoring {
       : target_(target), process_(process), edit_(edit), needs_logits_(needs_logits) {}
 
   // Appends the last token of `sequence` and the drafted tokens to the target's cache; the
-  // distributions after each. They are valid until the next call.
-  Requests<TargetDistributions*> score(const Tokens& sequence, const Tokens& drafted);
+  // distributions after each, then after each candidate. They are valid until the next call.
+  Requests<TargetDistributions*> score(const Tokens& sequence, const Tokens& drafted,
+                                       Candidates candidates);
   // The latest call's rows, unchanged; only where the caller needs them.
   Row logits(int64_t row) const { return rows_[row]; }
 

@@ -25,7 +25,7 @@ int64_t Adaptive::gamma() {
   return best_;
 }
 
-void Adaptive::observe(int64_t drafted, int64_t evaluated, int64_t accepted) {
+void Adaptive::observe(int64_t drafted, int64_t evaluated, int64_t accepted, int64_t) {
   if (drafted == 0) {
     ++idle_rounds_;
     if (source_.now() != costs_) update(accepted_, evaluated_);
@@ -105,15 +105,15 @@ int64_t Timed::gamma() {
   return verification_.is_plain_step_due() ? 0 : controller_->gamma();
 }
 
-void Timed::observe(int64_t drafted, int64_t evaluated, int64_t accepted) {
+void Timed::observe(int64_t drafted, int64_t evaluated, int64_t accepted, int64_t candidates) {
   const double drafting = drafting_ ? drafted_seconds_() - drafted_before_ : 0;
   const double seconds = clock_() - began_ - drafting;
-  verification_.add(1 + drafted, seconds);
+  verification_.add(1 + drafted + candidates, seconds);
   if (drafting > 0) {
     if (has_drafted_) drafting_->add(drafted, drafting, verification_.rounds());
     has_drafted_ = true;
   }
-  controller_->observe(drafted, evaluated, accepted);
+  controller_->observe(drafted, evaluated, accepted, candidates);
 }
 
 }  // namespace edgespec

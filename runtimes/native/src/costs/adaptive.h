@@ -22,7 +22,7 @@ class Adaptive : public Judged {
   explicit Adaptive(CostSource& costs);
 
   int64_t gamma() override;
-  void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
+  void observe(int64_t drafted, int64_t evaluated, int64_t accepted, int64_t candidates) override;
   void archive(Archive& archive) override;
   double expected_speedup() const override { return speedup_; }
   void decay() override;
@@ -81,7 +81,7 @@ class Timed : public Controller {
         Clock clock);
 
   int64_t gamma() override;
-  void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
+  void observe(int64_t drafted, int64_t evaluated, int64_t accepted, int64_t candidates) override;
   void archive(Archive& archive) override { controller_->archive(archive); }
 
  private:

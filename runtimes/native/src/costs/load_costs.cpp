@@ -75,8 +75,8 @@ std::shared_ptr<const Costs> LoadCosts::now() {
   return known_;
 }
 
-void AfterFirst::observe(int64_t drafted, int64_t evaluated, int64_t accepted) {
-  if (!is_first_) controller_->observe(drafted, evaluated, accepted);
+void AfterFirst::observe(int64_t drafted, int64_t evaluated, int64_t accepted, int64_t candidates) {
+  if (!is_first_) controller_->observe(drafted, evaluated, accepted, candidates);
   is_first_ = false;
 }
 

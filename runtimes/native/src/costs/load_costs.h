@@ -83,7 +83,7 @@ class AfterFirst : public Controller {
       : controller_(std::move(controller)) {}
 
   int64_t gamma() override { return is_first_ ? 0 : controller_->gamma(); }
-  void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
+  void observe(int64_t drafted, int64_t evaluated, int64_t accepted, int64_t candidates) override;
 
  private:
   std::shared_ptr<Controller> controller_;

@@ -99,7 +99,7 @@ std::string machine_digest(const std::string& onnxruntime_version, int threads) 
 }
 
 std::string own_digest(const std::string& machine_digest) {
-  return sha256("libedgespec 2 on " + machine_digest);
+  return sha256("libedgespec 3 on " + machine_digest);
 }
 
 std::string machine_sentence(const std::string& onnxruntime_version, int threads) {

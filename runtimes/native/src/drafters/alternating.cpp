@@ -37,12 +37,13 @@ int64_t AlternatingDrafter::gamma() {
   return most;
 }
 
-void AlternatingDrafter::observe(int64_t drafted, int64_t evaluated, int64_t accepted) {
+void AlternatingDrafter::observe(int64_t drafted, int64_t evaluated, int64_t accepted,
+                                 int64_t candidates) {
   for (const Part& part : parts_) {
     if (drafted > 0 && part.gamma.get() != proposer_) {
       part.gamma->decay();
     } else {
-      part.gamma->observe(drafted, evaluated, accepted);
+      part.gamma->observe(drafted, evaluated, accepted, candidates);
     }
   }
 }

@@ -32,7 +32,7 @@ class AlternatingDrafter : public Drafter, public Controller {
 
   // The largest γ of any drafter.
   int64_t gamma() override;
-  void observe(int64_t drafted, int64_t evaluated, int64_t accepted) override;
+  void observe(int64_t drafted, int64_t evaluated, int64_t accepted, int64_t candidates) override;
   void archive(Archive& archive) override;
 
  private:

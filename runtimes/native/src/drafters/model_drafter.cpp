@@ -5,15 +5,26 @@
 #include "core/error.h"
 
 namespace edgespec {
+namespace {
+
+constexpr int64_t kGuesses = 3;  // tokens that may be proposed for a position
+
+int64_t rows_of(const Proposal& proposal) {
+  return 1 + std::ssize(proposal.tokens) + std::ssize(proposal.candidates);
+}
+
+}  // namespace
 
 ModelDrafter::ModelDrafter(Model& model, SamplingProcessor& process, const Vocabulary& vocabulary,
-                           Tokens last_tokens, Answers answers, Decision should_continue)
+                           Tokens last_tokens, Answers answers, Decision should_continue,
+                           Decision worth_candidate)
     : model_(model),
       process_(process),
       vocabulary_(vocabulary),
       last_tokens_(std::move(last_tokens)),
       answers_(std::move(answers)),
-      should_continue_(std::move(should_continue)) {}
+      should_continue_(std::move(should_continue)),
+      worth_candidate_(std::move(worth_candidate)) {}
 
 void ModelDrafter::begin(const Tokens& prompt) {
   unread_prompt_ = prompt;
@@ -43,15 +54,26 @@ Requests<Proposal> ModelDrafter::propose(const Tokens& sequence, int64_t gamma,
     std::optional<Prediction> prediction = co_await predict(unread);
     cached_.insert(cached_.end(), unread.begin(), unread.end());
     if (!prediction) break;
-    const auto [token, chosen] = guess(*prediction, randomness, std::ssize(proposal.tokens));
+    const auto likely = guesses(*prediction, randomness, std::ssize(proposal.tokens));
+    const auto [token, chosen] = likely.front();
     proposal.tokens.push_back(token);
     proposal.q.push_back(std::move(prediction->q));
+    add_candidates(proposal, std::span(likely).subspan(1), probability);
     if (std::ranges::find(last_tokens_, token) != last_tokens_.end()) break;
     probability *= chosen;
-    if (should_continue_ && !should_continue_(probability, 1 + std::ssize(proposal.tokens))) break;
+    if (should_continue_ && !should_continue_(probability, rows_of(proposal))) break;
     unread = {vocabulary_.to_draft(token)};
   }
   co_return proposal;
+}
+
+void ModelDrafter::add_candidates(Proposal& proposal, std::span<const Guess> others,
+                                  double reached) const {
+  if (!worth_candidate_) return;
+  for (const auto& [token, chosen] : others) {
+    if (!worth_candidate_(reached * chosen, rows_of(proposal))) return;  // the rest is less likely
+    proposal.candidates.push_back({std::ssize(proposal.tokens) - 1, token});
+  }
 }
 
 void ModelDrafter::archive(Archive& archive, const Tokens& sequence) {
@@ -71,7 +93,7 @@ Requests<std::optional<ModelDrafter::Prediction>> ModelDrafter::predict(
     // Where the draft has tokens that the target lacks, its best one may be such.
     if (process_.greedy() && model_.returns_best_tokens() &&
         vocabulary_.covers(model_.vocab_size())) {
-      co_return co_await from_best_token(ids);
+      co_return co_await from_best_tokens(ids);
     }
     const Rows rows = co_await Score{&model_, ids};
     co_return from_logits(rows[last]);
@@ -80,30 +102,43 @@ Requests<std::optional<ModelDrafter::Prediction>> ModelDrafter::predict(
   }
 }
 
-Requests<ModelDrafter::Prediction> ModelDrafter::from_best_token(std::span<const Token> ids) {
-  LikelyToken best;
-  if (should_continue_) {
-    best = co_await LikelyScore{&model_, ids};
+Requests<ModelDrafter::Prediction> ModelDrafter::from_best_tokens(std::span<const Token> ids) {
+  std::vector<Guess> best;
+  float logit = 0;
+  if (needs_probability()) {
+    const auto [tokens, logits, probabilities] = co_await LikelyScore{&model_, ids};
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      best.push_back({vocabulary_.to_target(tokens[i]), probabilities[i]});
+    }
+    logit = logits[0];
   } else {
-    const BestTokens found = co_await BestScore{&model_, ids, std::ssize(ids) - 1};
-    best = {found.tokens[0], found.logits[0], 1};
+    const BestTokens found = co_await BestScore{&model_, ids, {}, std::ssize(ids) - 1};
+    best = {{vocabulary_.to_target(found.tokens[0]), 1}};
+    logit = found.logits[0];
   }
-  co_return Prediction{arg_max_distribution(vocabulary_.to_target(best.token), best.logit),
-                       best.probability};
+  const Token token = best.front().token;
+  co_return Prediction{arg_max_distribution(token, logit), std::move(best)};
 }
 
 ModelDrafter::Prediction ModelDrafter::from_logits(Row logits) {
   Distribution q = vocabulary_.distribution(process_, logits);
-  const bool is_asked = should_continue_ && q.size() == 1;
-  return {std::move(q), is_asked ? process_.best_probability(logits) : 1};
+  if (q.size() > 1 || !needs_probability()) return {std::move(q), {}};
+  // Where the draft has tokens that the target lacks, its best ones may be such.
+  const bool covers = vocabulary_.covers(model_.vocab_size());
+  std::vector<Guess> best = process_.best(logits, covers ? kGuesses : 1);
+  for (Guess& guess : best) guess.token = covers ? vocabulary_.to_target(guess.token) : guess.token;
+  best.front().token = q.tokens->front();
+  return {std::move(q), std::move(best)};
 }
 
-Guess ModelDrafter::guess(const Prediction& prediction, Randomness& randomness,
-                          int64_t ahead) const {
-  const auto& [q, probability] = prediction;
-  if (q.size() == 1) return {q.tokens->front(), probability};
-  if (should_continue_) return randomness.guess(q, ahead);
-  return {randomness.categorical(q, ahead), 1};
+std::vector<Guess> ModelDrafter::guesses(const Prediction& prediction, Randomness& randomness,
+                                         int64_t ahead) const {
+  const auto& [q, best] = prediction;
+  if (!needs_probability()) return {{randomness.categorical(q, ahead), 1}};
+  if (q.size() == 1) return best;
+  std::vector<Guess> guesses = randomness.guesses(q, ahead);
+  if (std::ssize(guesses) > kGuesses) guesses.resize(kGuesses);
+  return guesses;
 }
 
 void ModelDrafter::rewind_to_common_prefix() {

@@ -18,9 +18,12 @@ class ModelDrafter : public Drafter {
   // `answers`: of a prompt that is a conversation, see `Model::prefill`. `should_continue`: given
   // the probability that all tokens drafted so far in this round are accepted, says whether to
   // draft one more. It does not see the token that comes next, so stopping does not change the
-  // distribution of the text. Empty: drafts γ tokens.
+  // distribution of the text. Empty: drafts γ tokens. `worth_candidate`: given the probability that
+  // an alternative to a drafted token will be the correction, says whether to propose it, too.
+  // Empty: none.
   ModelDrafter(Model& model, SamplingProcessor& process, const Vocabulary& vocabulary,
-               Tokens last_tokens, Answers answers, Decision should_continue);
+               Tokens last_tokens, Answers answers, Decision should_continue,
+               Decision worth_candidate);
 
   void begin(const Tokens& prompt) override;
   Requests<Proposal> propose(const Tokens& sequence, int64_t gamma,
@@ -31,14 +34,22 @@ class ModelDrafter : public Drafter {
   // Of the next token, in token ids of the target.
   struct Prediction {
     Distribution q;
-    double probability;  // of the draft's best token at temperature 1, where q leaves one token
+    // Where q leaves one token, that token and the next best ones, with the draft's probabilities
+    // at temperature 1.
+    std::vector<Guess> best;
   };
 
   // What follows `ids`, tokens of the draft that are scored; none where it has no token.
   Requests<std::optional<Prediction>> predict(std::span<const Token> ids);
-  Requests<Prediction> from_best_token(std::span<const Token> ids);
+  Requests<Prediction> from_best_tokens(std::span<const Token> ids);
   Prediction from_logits(Row logits);
-  Guess guess(const Prediction& prediction, Randomness& randomness, int64_t ahead) const;
+  // The drafted token, drawn from q, then alternatives to it, the most probable first.
+  std::vector<Guess> guesses(const Prediction& prediction, Randomness& randomness,
+                             int64_t ahead) const;
+  // Adds the alternatives that are worth a row to a proposal. `reached`: the probability that the
+  // tokens before them are accepted.
+  void add_candidates(Proposal& proposal, std::span<const Guess> others, double reached) const;
+  bool needs_probability() const { return should_continue_ || worth_candidate_; }
   // Drops rejected tokens from the cache. After full acceptance the cache lacks the draft's own
   // last token. Scoring everything after the common prefix covers both cases.
   void rewind_to_common_prefix();
@@ -48,7 +59,7 @@ class ModelDrafter : public Drafter {
   const Vocabulary& vocabulary_;
   Tokens last_tokens_;
   Answers answers_;
-  Decision should_continue_;
+  Decision should_continue_, worth_candidate_;
   std::optional<Tokens> unread_prompt_;
   // All token ids from here on are the draft's, and after the prompt.
   int64_t start_ = 0;  // number of the prompt's positions in the cache

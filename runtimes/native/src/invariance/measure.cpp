@@ -48,9 +48,11 @@ class Draws {
 
   Tokens tokens(int64_t count) {
     Tokens tokens(count);
-    for (Token& token : tokens) token = Token(numbers_() % uint64_t(vocab_size_));
+    for (Token& token : tokens) token = below(vocab_size_);
     return tokens;
   }
+  // A number from 0 to `end` - 1.
+  int64_t below(int64_t end) { return int64_t(numbers_() % uint64_t(end)); }
 
  private:
   std::mt19937_64 numbers_{0};
@@ -63,7 +65,7 @@ Passage filled(Model& model, int64_t start, Draws& draws) {
   model.prefill(passage.prompt, std::nullopt);
   while (model.length() < start) {
     const Tokens more = draws.tokens(std::min(start - model.length(), kMaxRows));
-    model.score(more);
+    model.score(more, {});
     passage.before.insert(passage.before.end(), more.begin(), more.end());
   }
   return passage;
@@ -78,12 +80,50 @@ Logits scored(Model& model, const Tokens& text, const Walk& walk, Draws& draws) 
     Tokens tokens(text.begin() + end, text.begin() + end + kept);
     const Tokens others = draws.tokens(rejected);
     tokens.insert(tokens.end(), others.begin(), others.end());
-    const Rows rows = model.score(tokens);
+    const Rows rows = model.score(tokens, {});
     logits.insert(logits.end(), rows.logits, rows.logits + kept * rows.width);
     end += kept;
     model.rewind(start + end);
   }
   model.rewind(start);
+  return logits;
+}
+
+// Rows of the calls that score a text with candidates, repeated until its end.
+constexpr std::array<std::array<int64_t, 5>, 2> kCandidateWalks = {
+    {{3, 17, 9, 4, 13}, {6, 5, 11, 15, 8}}};
+
+// The logits after each token of `text`, perhaps without the last, in calls with so many rows; the
+// cache is as before.
+//
+// A call has the next tokens of the text, then random tokens, then random candidates of which one
+// is the token of the text that the random tokens replaced. This one is committed.
+Logits scored_as_candidates(Model& model, const Tokens& text, std::span<const int64_t> walk,
+                            Draws& draws) {
+  const int64_t begin = model.length(), width = model.vocab_size();
+  Logits logits;
+  for (int64_t end = 0, call = 0; end + 1 < std::ssize(text); ++call) {
+    const int64_t rows = walk[call % std::ssize(walk)];
+    const int64_t count = 1 + draws.below(rows - 2), tokens = rows - count;
+    const int64_t parent = std::min(draws.below(tokens - 1), std::ssize(text) - end - 2);
+    const int64_t right = draws.below(count);
+    std::vector<Candidate> candidates;
+    for (const Token token : draws.tokens(count)) {
+      candidates.push_back({draws.below(tokens - 1), token});
+    }
+    candidates[right] = {parent, text[end + parent + 1]};
+    Tokens line(text.begin() + end, text.begin() + end + parent + 1);
+    const Tokens others = draws.tokens(tokens - parent - 1);
+    line.insert(line.end(), others.begin(), others.end());
+    const Rows scored = model.score(line, candidates);
+    logits.insert(logits.end(), scored.logits, scored.logits + (parent + 1) * width);
+    const Row candidate = scored[tokens + right];
+    logits.insert(logits.end(), candidate.begin(), candidate.end());
+    model.rewind(begin + end + parent + 1);
+    model.commit_candidate(right);
+    end += parent + 2;
+  }
+  model.rewind(begin);
   return logits;
 }
 
@@ -113,7 +153,7 @@ Findings measure_row_invariance(Model& model) {
                 shown(least) + " to be measured");
   }
   Draws draws(model.vocab_size());
-  Findings findings{true, 1, 0, {}};
+  Findings findings{true, 1, 0, model.scores_candidates(), {}};
   for (const int64_t start : kStarts) {
     if (start + kPositionsAfterStart > model.capacity()) break;
     Passage passage = filled(model, start, draws);
@@ -126,6 +166,12 @@ Findings measure_row_invariance(Model& model) {
     for (const Walk& walk : walks()) {
       const Logits logits = scored(model, text, walk, draws);
       findings.is_row_invariant &= largest_difference(logits, expected) == 0;
+    }
+    if (model.scores_candidates()) {
+      for (const auto& walk : kCandidateWalks) {
+        const Logits logits = scored_as_candidates(model, text, walk, draws);
+        findings.candidates &= largest_difference(logits, expected) == 0;
+      }
     }
     findings.passages.push_back(std::move(passage));
   }

@@ -25,6 +25,7 @@ struct Findings {
   int64_t min_rows;           // the fewest positions a call may hold: 1 or 2
   double one_row_difference;  // largest difference of a logit between a call of one position and
                               // longer ones
+  bool candidates;            // a candidate's logits, keys and values are an ordinary call's
   std::vector<Passage> passages;  // that were scored
 };
 
@@ -32,7 +33,8 @@ struct Findings {
 int64_t measured_capacity();
 
 // Scores the same texts in calls of 1, 2 … 17 rows. Calls also have rows that are rejected
-// afterwards, as verification does, so all later logits check the cache that they leave.
+// afterwards, as verification does, so all later logits check the cache that they leave. A model
+// that scores candidates also scores the texts as candidates.
 //
 // `model`: makes calls with one row when asked for one position. Throws Error: a logit is not
 // finite, or the cache is too small to measure.

@@ -28,8 +28,8 @@ void read_prompts(OrtBatch& batch, const std::vector<Passage>& passages) {
     batch.sequence(i).end_reading();
     const std::span before(passages[i].before);
     for (size_t first = 0; first < before.size(); first += kRead) {
-      batch.sequence(i).score(
-          before.subspan(first, std::min<size_t>(kRead, before.size() - first)));
+      batch.sequence(i).score(before.subspan(first, std::min<size_t>(kRead, before.size() - first)),
+                              {});
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "ort/cache.h"
 
+#include <cstring>
 #include <new>
 
 #include "core/error.h"
@@ -44,6 +45,17 @@ std::vector<Shape> shapes_of(const Exported& exported, const std::string& cache_
 }
 
 }  // namespace
+
+void copy_positions(const std::vector<CacheBuffer>& cache, int64_t source, int64_t destination,
+                    int64_t count) {
+  for (const CacheBuffer& buffer : cache) {
+    const uint64_t bytes = buffer.position_bytes;
+    for (int64_t head = 0; head < buffer.heads; ++head) {
+      char* first = static_cast<char*>(buffer.memory.data()) + head * buffer.head_bytes;
+      std::memmove(first + destination * bytes, first + source * bytes, count * bytes);
+    }
+  }
+}
 
 uint64_t cache_bytes(const Exported& exported, const std::string& cache_format) {
   uint64_t bytes = 0;

@@ -19,6 +19,10 @@ struct CacheBuffer {
   OrtOwned<OrtValue> tensor;
 };
 
+// Copies what some positions of a cache hold over what others hold.
+void copy_positions(const std::vector<CacheBuffer>& cache, int64_t source, int64_t destination,
+                    int64_t count);
+
 // Bytes of each position of a model's cache.
 uint64_t cache_bytes(const Exported& exported, const std::string& cache_format);
 

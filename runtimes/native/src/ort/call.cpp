@@ -1,6 +1,7 @@
 #include "ort/call.h"
 
 #include <algorithm>
+#include <array>
 
 namespace edgespec {
 namespace {
@@ -12,11 +13,16 @@ constexpr const char* kFusedStates = "fused_states";  // the only states that a 
 }  // namespace
 
 Call::Call(CallMemory& memory, const CallShape& shape)
-    : tokens_(shape.rows), past_length_(1), memory_(memory), skip_{shape.skip} {
+    : tokens_(shape.rows),
+      past_length_(1),
+      memory_(memory),
+      skip_{shape.skip},
+      layouts_(3 * shape.described) {
   const int64_t count = shape.rows - shape.skip;
   take("tokens", tokens_, {shape.rows});
   take("past_length", past_length_, {1});
   take("skip", skip_, {1});
+  if (shape.described > 0) take("layouts", layouts_, {shape.described, 3});
   for (CacheBuffer& buffer : memory.cache) {
     input_names_.push_back(buffer.past.c_str());
     inputs_.push_back(buffer.tensor.get());
@@ -32,10 +38,20 @@ Call::Call(CallMemory& memory, const CallShape& shape)
   own_inputs_ = inputs_.size();
 }
 
-void Call::set(std::span<const Token> tokens, int64_t past_length, const Source& source) {
+void Call::set(std::span<const Token> tokens, std::span<const LaidOut> candidates,
+               int64_t past_length, const Source& source) {
   std::fill(std::ranges::copy(tokens, tokens_.begin()).out, tokens_.end(), kDummyToken);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    tokens_[tokens.size() + i] = candidates[i].token;
+    set_layout(int64_t(i), candidates[i].layout);
+  }
   past_length_[0] = past_length;
   set_source(source);
+}
+
+void Call::set_layout(int64_t number, const Layout& layout) {
+  const auto& [start, position, index] = layout;
+  std::ranges::copy(std::array{start, position, index}, layouts_.begin() + 3 * number);
 }
 
 void Call::set_source(const Source& source) {
@@ -57,9 +73,9 @@ BestTokens Call::best(int64_t count) const {
   return {{best_tokens_.data(), size}, {best_logits_.data(), size}};
 }
 
-LikelyToken Call::likely(int64_t row) const {
-  const int64_t best = row * kTop;
-  return {best_tokens_[best], best_logits_[best], best_shares_[best]};
+LikelyTokens Call::likely(int64_t row) const {
+  const auto of_row = [&](const auto& all) { return std::span(all).subspan(row * kTop, kTop); };
+  return {of_row(best_tokens_), of_row(best_logits_), of_row(best_shares_)};
 }
 
 void Call::give_best(int64_t count, Output output) {

@@ -10,6 +10,7 @@
 #include "core/model.h"
 #include "ort/cache.h"
 #include "ort/graph.h"
+#include "ort/layout.h"
 #include "ort/source.h"
 
 namespace edgespec {
@@ -20,8 +21,9 @@ enum class Output { kLogits = 0, kBest = 1, kTop = 2 };
 
 // How a call is shaped.
 struct CallShape {
-  int64_t rows;  // positions, padding included
-  int64_t skip;  // leading rows without output
+  int64_t rows;       // positions, padding included
+  int64_t described;  // of the last rows, which have a layout: candidates, or all of a shared call
+  int64_t skip;       // leading rows without output
   Output output;
 
   auto operator<=>(const CallShape&) const = default;
@@ -44,8 +46,10 @@ class Call {
   virtual ~Call() = default;
   Call(const Call&) = delete;
 
-  // Sets the inputs; rows after the tokens are padding. The source must outlive the run.
-  void set(std::span<const Token> tokens, int64_t past_length, const Source& source);
+  // Sets the inputs; without candidates, rows after the tokens are padding. The source must outlive
+  // the run.
+  void set(std::span<const Token> tokens, std::span<const LaidOut> candidates, int64_t past_length,
+           const Source& source);
   // Binds a source's keys and values, in the place of the one before.
   void set_source(const Source& source);
   void run();
@@ -53,13 +57,16 @@ class Call {
   // The output of the first `count` rows that have any.
   Rows logits(int64_t count) const { return {logits_, count, memory_.vocab_size}; }
   BestTokens best(int64_t count) const;
-  LikelyToken likely(int64_t row) const;
+  LikelyTokens likely(int64_t row) const;
   // The hidden states with a name, [rows, width].
   std::span<float> state(const std::string& name) { return states_.at(name); }
 
  protected:
   // Binds numbers as an input.
   void take(const char* name, std::vector<int64_t>& numbers, const std::vector<int64_t>& shape);
+
+  // Writes where a described row stands; they are numbered from 0.
+  void set_layout(int64_t number, const Layout& layout);
 
   std::vector<int64_t> tokens_, past_length_;
 
@@ -70,7 +77,7 @@ class Call {
   void bind_states(int64_t rows);
 
   CallMemory& memory_;
-  std::vector<int64_t> skip_, output_mode_, best_tokens_;
+  std::vector<int64_t> skip_, layouts_, output_mode_, best_tokens_;
   std::optional<LazyZeros> own_logits_;  // of a call with more rows than the model's memory has
   float* logits_ = nullptr;
   std::vector<float> best_logits_, best_shares_;

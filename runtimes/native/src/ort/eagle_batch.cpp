@@ -11,7 +11,7 @@ Token EagleSequence::key_of(int64_t position) const {
 }
 
 EagleBatch::EagleBatch(const ModelGraphs& graphs, const SamplingTable& sampling, OrtBatch& target)
-    : OrtBatch(graphs, sampling, target.count(), target.capacity(), false),
+    : OrtBatch(graphs, sampling, {target.count(), target.capacity()}),
       target_(target),
       width_(graphs.decoder.width_of("hidden")) {
   sequences_.clear();

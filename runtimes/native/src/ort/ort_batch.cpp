@@ -12,6 +12,10 @@ namespace {
 
 constexpr size_t kMostCalls = 256;  // whose bindings are kept
 
+int64_t positions_of(const SharedCache& shared) {
+  return shared.count * shared.capacity + kSparePositions;
+}
+
 // The numbers of the requests of each call. Logits, and the likely tokens with their probabilities,
 // have the best tokens in them; a request that wants nothing takes any call.
 std::map<Output, std::vector<size_t>> by_output(const std::vector<SharedRequest>& requests) {
@@ -40,15 +44,15 @@ bool shares_calls(const ModelGraphs& graphs) {
          (!graphs.encoder || graphs.decoder.has_optional("sources"));
 }
 
-OrtBatch::OrtBatch(const ModelGraphs& graphs, const SamplingTable& sampling, int64_t count,
-                   int64_t capacity, bool keep_features)
+OrtBatch::OrtBatch(const ModelGraphs& graphs, const SamplingTable& sampling,
+                   const SharedCache& shared)
     : graphs_(graphs),
       sampling_(sampling),
-      capacity_(capacity),
-      memory_(call_memory(graphs, count * capacity + kSparePositions, kSharedRows, keep_features)) {
-  const int64_t positions = count * capacity + kSparePositions;
+      shared_(shared),
+      memory_(call_memory(graphs, positions_of(shared), kSharedRows, shared.keep_features)) {
+  const int64_t positions = positions_of(shared);
   try {
-    if (keep_features) {
+    if (shared.keep_features) {
       features_ =
           std::make_unique<LazyZeros>(size_t(positions) * exported().features * sizeof(float));
     }
@@ -57,8 +61,8 @@ OrtBatch::OrtBatch(const ModelGraphs& graphs, const SamplingTable& sampling, int
     throw UsageError("there is no memory for a cache of " + shown(positions) +
                      " positions; give less capacity");
   }
-  for (int64_t number = 0; number < count; ++number) {
-    sequences_.push_back(std::make_unique<OrtSequence>(*this, number * capacity));
+  for (int64_t number = 0; number < shared.count; ++number) {
+    sequences_.push_back(std::make_unique<OrtSequence>(*this, number * shared.capacity));
   }
 }
 
@@ -84,7 +88,7 @@ std::vector<SharedAnswer> OrtBatch::compute(const std::vector<SharedRequest>& re
     const Call& call = run(output, rows);
     if (output != Output::kBest) find_best(call, output, rows);
     for (const RowsOfSequence& part : rows.parts()) {
-      part.sequence->computed(part.tokens);
+      part.sequence->computed(part.tokens, part.candidates);
       answers[part.request] = answer(call, output, part);
     }
   }
@@ -95,7 +99,7 @@ const Call& OrtBatch::run(Output output, const SharedRows& rows) {
   // Only the kernel of a head can leave out all rows of logits.
   const int64_t least = returns_best_tokens() ? 0 : 1;
   const int64_t skip = std::min(rows.skip(), rows.count() - least);
-  SharedCall& call = call_of({rows.count(), skip, output});
+  SharedCall& call = call_of({rows.count(), rows.count(), skip, output});
   call.set_rows(rows.ordered(), cross_);
   set_states(call, rows);
   call.run();
@@ -138,9 +142,9 @@ void OrtBatch::find_best(const Call& call, Output output, const SharedRows& rows
     if (!wants_best(part)) continue;
     for (int64_t row = part.first; row < part.first + part.outputs; ++row) {
       if (output == Output::kTop) {
-        const LikelyToken likely = call.likely(row);
-        best_tokens_[row] = likely.token;
-        best_logits_[row] = likely.logit;
+        const LikelyTokens likely = call.likely(row);
+        best_tokens_[row] = likely.tokens[0];
+        best_logits_[row] = likely.logits[0];
       } else {
         const Row logits = call.logits(row + 1)[row];
         best_tokens_[row] = sampling_.largest(logits.data(), std::ssize(logits));
@@ -190,13 +194,7 @@ SourcePart OrtBatch::encode(const Tokens& source, int64_t start) {
 }
 
 void OrtBatch::copy_positions(int64_t source, int64_t destination, int64_t count) {
-  for (const CacheBuffer& buffer : memory_.cache) {
-    const uint64_t bytes = buffer.position_bytes;
-    for (int64_t head = 0; head < buffer.heads; ++head) {
-      char* first = static_cast<char*>(buffer.memory.data()) + head * buffer.head_bytes;
-      std::memmove(first + destination * bytes, first + source * bytes, count * bytes);
-    }
-  }
+  edgespec::copy_positions(memory_.cache, source, destination, count);
   if (features_ == nullptr) return;
   const int64_t width = exported().features;
   auto* memory = static_cast<float*>(features_->data());

@@ -22,20 +22,29 @@ constexpr int64_t kSharedRows = 256;
 // Whether rows of a model's calls may be of several sequences.
 bool shares_calls(const ModelGraphs& graphs);
 
+// How sequences share a cache.
+struct SharedCache {
+  int64_t count;               // of sequences
+  int64_t capacity;            // positions of each
+  bool keep_features = false;  // what the target returns at each is kept for an EAGLE head
+  bool candidates = false;     // score candidates, if the graph can
+};
+
 class OrtBatch {
  public:
-  // `capacity`: positions of each sequence. `keep_features`: what the target returns at each
-  // position is kept for an EAGLE head. Throws UsageError: there is no memory for their caches.
-  OrtBatch(const ModelGraphs& graphs, const SamplingTable& sampling, int64_t count,
-           int64_t capacity, bool keep_features);
+  // Throws UsageError: there is no memory for their caches.
+  OrtBatch(const ModelGraphs& graphs, const SamplingTable& sampling, const SharedCache& shared);
   virtual ~OrtBatch() = default;
   OrtBatch(const OrtBatch&) = delete;
 
   OrtSequence& sequence(int64_t number) { return *sequences_[number]; }
   int64_t count() const { return std::ssize(sequences_); }
   const Exported& exported() const { return graphs_.exported; }
-  int64_t capacity() const { return capacity_; }
+  int64_t capacity() const { return shared_.capacity; }
   bool returns_best_tokens() const { return graphs_.decoder.has_optional("output_mode"); }
+  bool scores_candidates() const {
+    return shared_.candidates && graphs_.decoder.has_optional("layouts");
+  }
   // Of all calls so far, and of their rows.
   int64_t calls() const { return calls_; }
   int64_t rows() const { return rows_; }
@@ -68,7 +77,7 @@ class OrtBatch {
   void make_cross_memory(int64_t positions);
 
   const SamplingTable& sampling_;
-  int64_t capacity_;
+  SharedCache shared_;
   CallMemory memory_;
   std::unique_ptr<LazyZeros> features_;
   std::vector<LazyZeros> cross_memory_;  // of the sources of all sequences

@@ -11,6 +11,7 @@ namespace edgespec {
 namespace {
 
 constexpr const char* kFeatures = "features";
+constexpr size_t kMostCalls = 256;  // whose bindings are kept
 
 }  // namespace
 
@@ -69,36 +70,55 @@ Token OrtModel::prefill(const Tokens& prompt, const Answers& answers) {
     const int64_t rows = std::max(end - first, calls_.min_rows);
     // Only the kernel can leave out all rows of logits.
     const int64_t skip = returns_best_tokens() ? rows : rows - 1;
-    run(known.subspan(first, end - first), rows, skip, Output::kLogits);
+    run(known.subspan(first, end - first), {}, rows, skip, Output::kLogits);
     cached_.insert(cached_.end(), wanted.begin() + first, wanted.begin() + end);
   }
   report(length() - kept, length() - kept);
   return prompt.back();
 }
 
-Rows OrtModel::score(std::span<const Token> tokens) {
-  const int64_t count = std::ssize(tokens);
+int64_t OrtModel::candidate_room(int64_t count) const {
+  if (!scores_candidates() || count < calls_.min_rows) return 0;
+  const int64_t most = std::min(calls_.max_rows.value_or(kMaxRows), calls_.capacity - length());
+  return std::max<int64_t>(0, most - count);
+}
+
+Rows OrtModel::score(std::span<const Token> tokens, Candidates candidates) {
+  const int64_t count = std::ssize(tokens) + std::ssize(candidates);
   check_room(count);
-  const Call& call = run(tokens, std::max(count, calls_.min_rows), 0, Output::kLogits);
+  const int64_t rows = std::max(count, calls_.min_rows);
+  const Call& call = run(tokens, candidates, rows, 0, Output::kLogits);
   append(tokens);
   return call.logits(count);
 }
 
-BestTokens OrtModel::best_tokens(std::span<const Token> tokens, int64_t skip) {
-  const int64_t count = std::ssize(tokens);
+BestTokens OrtModel::best_tokens(std::span<const Token> tokens, Candidates candidates,
+                                 int64_t skip) {
+  const int64_t count = std::ssize(tokens) + std::ssize(candidates);
   check_room(count);
   const int64_t rows = std::max(count, calls_.min_rows);
-  const Call& call = run(tokens, rows, skip, Output::kBest);
+  const Call& call = run(tokens, candidates, rows, skip, Output::kBest);
   append(tokens);
   return call.best(count - skip);
 }
 
-LikelyToken OrtModel::likely_token(std::span<const Token> tokens) {
+LikelyTokens OrtModel::likely_tokens(std::span<const Token> tokens) {
   const int64_t count = std::ssize(tokens);
   check_room(count);
-  const Call& call = run(tokens, std::max(count, calls_.min_rows), count - 1, Output::kTop);
+  const Call& call = run(tokens, {}, std::max(count, calls_.min_rows), count - 1, Output::kTop);
   append(tokens);
   return call.likely(0);
+}
+
+void OrtModel::commit_candidate(size_t number) {
+  const auto& [token, layout] = candidates_.at(number);
+  copy_positions(memory_.cache, layout.index, layout.position, 1);
+  if (features_ != nullptr) {
+    const int64_t width = exported_.features;
+    auto* all = static_cast<float*>(features_->data());
+    std::copy_n(all + layout.index * width, width, all + layout.position * width);
+  }
+  append({&token, 1});
 }
 
 void OrtModel::rewind(int64_t length) {
@@ -123,20 +143,26 @@ void OrtModel::store_states(Call& call, int64_t count) {
               static_cast<float*>(features_->data()) + length() * width);
 }
 
-Call& OrtModel::run(std::span<const Token> tokens, int64_t rows, int64_t skip, Output output) {
+Call& OrtModel::run(std::span<const Token> tokens, Candidates candidates, int64_t rows,
+                    int64_t skip, Output output) {
   check_cancelled();
-  const bool is_short = rows <= kMaxRows;
-  const CallShape shape{rows, skip, output};
-  std::unique_ptr<Call>& call = is_short ? kept_[shape] : long_;
-  if (call == nullptr || !is_short) call = std::make_unique<Call>(memory_, shape);
   const int64_t count = std::ssize(tokens);
-  call->set(tokens, length(), source_);
+  candidates_ = laid_out(candidates, count, 0, length());
+  Call& call = call_of({rows, std::ssize(candidates), skip, output});
+  call.set(tokens, candidates_, length(), source_);
   const auto began = std::chrono::steady_clock::now();
-  set_states(*call, count);
-  call->run();
+  set_states(call, count);
+  call.run();
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  store_states(*call, count);
-  return *call;
+  store_states(call, count + std::ssize(candidates));
+  return call;
+}
+
+Call& OrtModel::call_of(const CallShape& shape) {
+  if (shape.rows > kMaxRows) return *(long_ = std::make_unique<Call>(memory_, shape));
+  if (const auto found = kept_.find(shape); found != kept_.end()) return *found->second;
+  if (kept_.size() >= kMostCalls) kept_.clear();
+  return *kept_.emplace(shape, std::make_unique<Call>(memory_, shape)).first->second;
 }
 
 void OrtModel::append(std::span<const Token> tokens) {

@@ -31,6 +31,7 @@ struct Calls {
   // of drafts.
   std::optional<int64_t> max_rows;
   bool keep_features;  // keep what the target returns at each position for an EAGLE head
+  bool candidates;     // score candidates, if the graph can
   const std::atomic<bool>& cancelled;
 };
 
@@ -53,10 +54,16 @@ class OrtModel : public Model {
   int64_t capacity() const override { return calls_.capacity; }
   int64_t length() const override { return std::ssize(cached_); }
   bool returns_best_tokens() const override { return graphs_.decoder.has_optional("output_mode"); }
+  bool scores_candidates() const override {
+    return calls_.candidates && graphs_.decoder.has_optional("layouts");
+  }
+  int64_t candidate_room(int64_t count) const override;
   Token prefill(const Tokens& prompt, const Answers& answers) override;
-  Rows score(std::span<const Token> tokens) override;
-  BestTokens best_tokens(std::span<const Token> tokens, int64_t skip) override;
-  LikelyToken likely_token(std::span<const Token> tokens) override;
+  Rows score(std::span<const Token> tokens, Candidates candidates) override;
+  BestTokens best_tokens(std::span<const Token> tokens, Candidates candidates,
+                         int64_t skip) override;
+  LikelyTokens likely_tokens(std::span<const Token> tokens) override;
+  void commit_candidate(size_t number) override;
   void rewind(int64_t length) override;
 
   // What the target returned at positions first … end - 1, [end - first, features].
@@ -89,13 +96,16 @@ class OrtModel : public Model {
   void check_prompt(const Tokens& prompt) const;
   void check_room(int64_t count) const;
   std::string capacity_advice() const;
-  Call& run(std::span<const Token> tokens, int64_t rows, int64_t skip, Output output);
+  Call& run(std::span<const Token> tokens, Candidates candidates, int64_t rows, int64_t skip,
+            Output output);
+  Call& call_of(const CallShape& shape);
 
   const Exported& exported_;
   Calls calls_;
   Tokens source_tokens_;  // of an encoder-decoder: of the latest prompt
   Source source_;
   std::vector<CachedPosition> cached_;
+  std::vector<LaidOut> candidates_;  // of the latest call
   CallMemory memory_;
   Signals* signals_ = nullptr;
   double seconds_ = 0;

@@ -23,6 +23,12 @@ int64_t common_length(const std::vector<CachedPosition>& left,
 int64_t OrtSequence::vocab_size() const { return batch_.exported().vocab_size; }
 int64_t OrtSequence::capacity() const { return batch_.capacity(); }
 bool OrtSequence::returns_best_tokens() const { return batch_.returns_best_tokens(); }
+bool OrtSequence::scores_candidates() const { return batch_.scores_candidates(); }
+
+int64_t OrtSequence::candidate_room(int64_t count) const {
+  if (!scores_candidates()) return 0;
+  return std::max<int64_t>(0, std::min(kMaxRows, capacity() - length()) - count);
+}
 
 Token OrtSequence::prefill(const Tokens& prompt, const Answers&) {
   if (OrtSequence* first = reads_first()) first->batch_.compute({SharedRequest{first, {}}});
@@ -31,18 +37,26 @@ Token OrtSequence::prefill(const Tokens& prompt, const Answers&) {
   return end_reading();
 }
 
-Rows OrtSequence::score(std::span<const Token> tokens) {
-  return std::get<Rows>(batch_.compute({SharedRequest{this, tokens, 0, Wanted::kLogits}})[0]);
+Rows OrtSequence::score(std::span<const Token> tokens, Candidates candidates) {
+  const SharedRequest request{this, tokens, 0, Wanted::kLogits, candidates};
+  return std::get<Rows>(batch_.compute({request})[0]);
 }
 
-BestTokens OrtSequence::best_tokens(std::span<const Token> tokens, int64_t skip) {
-  return std::get<BestTokens>(
-      batch_.compute({SharedRequest{this, tokens, skip, Wanted::kBest}})[0]);
+BestTokens OrtSequence::best_tokens(std::span<const Token> tokens, Candidates candidates,
+                                    int64_t skip) {
+  const SharedRequest request{this, tokens, skip, Wanted::kBest, candidates};
+  return std::get<BestTokens>(batch_.compute({request})[0]);
 }
 
-LikelyToken OrtSequence::likely_token(std::span<const Token> tokens) {
+LikelyTokens OrtSequence::likely_tokens(std::span<const Token> tokens) {
   const SharedRequest request{this, tokens, std::ssize(tokens) - 1, Wanted::kLikely};
-  return std::get<LikelyToken>(batch_.compute({request})[0]);
+  return std::get<LikelyTokens>(batch_.compute({request})[0]);
+}
+
+void OrtSequence::commit_candidate(size_t number) {
+  const auto& [token, layout] = candidates_.at(number);
+  batch_.copy_positions(layout.index, layout.start + layout.position, 1);
+  append({&token, 1});
 }
 
 void OrtSequence::rewind(int64_t length) {
@@ -125,8 +139,9 @@ void OrtSequence::copy(const OrtSequence& other, int64_t length) {
   copied(length);
 }
 
-std::vector<SharedRow> OrtSequence::rows_of(std::span<const Token> tokens) const {
-  const int64_t count = std::ssize(tokens), room = capacity() - length();
+std::vector<SharedRow> OrtSequence::rows_of(std::span<const Token> tokens,
+                                            Candidates candidates) const {
+  const int64_t count = std::ssize(tokens) + std::ssize(candidates), room = capacity() - length();
   if (count > room || (count == 0 && unread_.empty())) {
     throw Error("asked to score " + shown(count) + " positions with room for " + shown(room) +
                 " of " + shown(capacity()) + capacity_advice());
@@ -139,10 +154,14 @@ std::vector<SharedRow> OrtSequence::rows_of(std::span<const Token> tokens) const
   };
   std::ranges::for_each(unread_, add);
   std::ranges::for_each(tokens, add);
+  for (const auto& [token, layout] : laid_out(candidates, std::ssize(tokens), start_, length())) {
+    rows.push_back({token, layout, source_});
+  }
   return rows;
 }
 
-void OrtSequence::computed(std::span<const Token> tokens) {
+void OrtSequence::computed(std::span<const Token> tokens, Candidates candidates) {
+  candidates_ = laid_out(candidates, std::ssize(tokens), start_, length());
   unread_.clear();
   append(tokens);
 }

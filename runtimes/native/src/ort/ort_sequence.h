@@ -24,12 +24,16 @@ class OrtSequence : public Model {
   int64_t capacity() const override;
   int64_t length() const override { return std::ssize(cached_); }
   bool returns_best_tokens() const override;
+  bool scores_candidates() const override;
+  int64_t candidate_room(int64_t count) const override;
   Waiting* waiting() override { return waiting_; }
   // In calls of its own.
   Token prefill(const Tokens& prompt, const Answers& answers) override;
-  Rows score(std::span<const Token> tokens) override;
-  BestTokens best_tokens(std::span<const Token> tokens, int64_t skip) override;
-  LikelyToken likely_token(std::span<const Token> tokens) override;
+  Rows score(std::span<const Token> tokens, Candidates candidates) override;
+  BestTokens best_tokens(std::span<const Token> tokens, Candidates candidates,
+                         int64_t skip) override;
+  LikelyTokens likely_tokens(std::span<const Token> tokens) override;
+  void commit_candidate(size_t number) override;
   void rewind(int64_t length) override;
 
   // Where its requests wait from now on.
@@ -64,10 +68,11 @@ class OrtSequence : public Model {
   // Takes over the first positions of another sequence of the same model.
   void copy(const OrtSequence& other, int64_t length);
 
-  // For the batch: the rows of unread tokens, then of these. Throws Error: there is no room.
-  std::vector<SharedRow> rows_of(std::span<const Token> tokens) const;
+  // For the batch: the rows of unread tokens, of these, then of candidates. Throws Error: there is
+  // no room.
+  std::vector<SharedRow> rows_of(std::span<const Token> tokens, Candidates candidates) const;
   // A call has computed them.
-  void computed(std::span<const Token> tokens);
+  void computed(std::span<const Token> tokens, Candidates candidates);
   int64_t start() const { return start_; }
   Token cached_token(int64_t position) const { return cached_[position].token; }
   const OrtBatch& batch() const { return batch_; }
@@ -88,9 +93,10 @@ class OrtSequence : public Model {
   Waiting* waiting_ = nullptr;
   std::vector<CachedPosition> cached_;
   Tokens unread_;
-  Tokens prompt_;      // that is being read
-  int64_t apart_ = 0;  // how many of its tokens are read in calls of their own,
-  int64_t had_ = 0;    // and how many the cache held already
+  std::vector<LaidOut> candidates_;  // of the latest call
+  Tokens prompt_;                    // that is being read
+  int64_t apart_ = 0;                // how many of its tokens are read in calls of their own,
+  int64_t had_ = 0;                  // and how many the cache held already
 };
 
 }  // namespace edgespec

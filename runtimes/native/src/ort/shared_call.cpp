@@ -1,13 +1,11 @@
 #include "ort/shared_call.h"
 
 #include <algorithm>
-#include <array>
 
 namespace edgespec {
 
 SharedCall::SharedCall(CallMemory& memory, const CallShape& shape, bool has_sources)
-    : Call(memory, shape), layouts_(3 * shape.rows), sources_(has_sources ? 2 * shape.rows : 0) {
-  take("layouts", layouts_, {shape.rows, 3});
+    : Call(memory, shape), sources_(has_sources ? 2 * shape.rows : 0) {
   if (has_sources) take("sources", sources_, {shape.rows, 2});
 }
 
@@ -16,7 +14,7 @@ void SharedCall::set_rows(std::span<const SharedRow> rows, const Source& sources
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [token, layout, part] = rows[i];
     tokens_[i] = token;
-    std::ranges::copy(std::array{layout.start, layout.position, layout.index}, &layouts_[3 * i]);
+    set_layout(int64_t(i), layout);
     if (!sources_.empty()) std::ranges::copy(std::array{part.start, part.count}, &sources_[2 * i]);
     most = std::max(most, layout.position + 1);
   }

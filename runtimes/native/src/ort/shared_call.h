@@ -18,7 +18,7 @@ class SharedCall : public Call {
   void set_rows(std::span<const SharedRow> rows, const Source& sources);
 
  private:
-  std::vector<int64_t> layouts_, sources_;
+  std::vector<int64_t> sources_;
 };
 
 }  // namespace edgespec

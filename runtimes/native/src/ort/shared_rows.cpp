@@ -6,12 +6,12 @@ namespace edgespec {
 
 void SharedRows::add(size_t number, const SharedRequest& request) {
   const OrtSequence& sequence = *request.sequence;
-  const std::vector<SharedRow> rows = sequence.rows_of(request.tokens);
+  const std::vector<SharedRow> rows = sequence.rows_of(request.tokens, request.candidates);
   const int64_t count = std::ssize(rows);
   const bool has_output = request.wanted != Wanted::kNothing;
   const int64_t skip = has_output ? std::ssize(sequence.unread()) + request.skip : count;
-  parts_.push_back({number, request.sequence, request.tokens, std::ssize(skipped_), skip,
-                    std::ssize(kept_), count - skip, request.wanted});
+  parts_.push_back({number, request.sequence, request.tokens, request.candidates,
+                    std::ssize(skipped_), skip, std::ssize(kept_), count - skip, request.wanted});
   skipped_.insert(skipped_.end(), rows.begin(), rows.begin() + skip);
   kept_.insert(kept_.end(), rows.begin() + skip, rows.end());
 }

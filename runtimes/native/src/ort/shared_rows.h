@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/model.h"
+#include "ort/layout.h"
 
 namespace edgespec {
 
@@ -15,22 +15,17 @@ class OrtSequence;
 // What a request wants to know of its rows.
 enum class Wanted { kNothing, kLogits, kBest, kLikely };
 
-// What a sequence asks of a call: rows of its unread tokens, then of these.
+// What a sequence asks of a call: rows of its unread tokens, then of these, then of candidates.
 struct SharedRequest {
   OrtSequence* sequence;
   std::span<const Token> tokens;
   int64_t skip = 0;  // leading tokens without output
   Wanted wanted = Wanted::kNothing;
+  Candidates candidates = {};
 };
 
 // Valid until the batch's next call; none for a request that wants nothing.
-using SharedAnswer = std::variant<std::monostate, Rows, BestTokens, LikelyToken>;
-
-// Where a row stands: it sees cache positions start … start + position - 1 and then its own, which
-// is written at index ("layouts" in docs/reference/folder-format.md).
-struct Layout {
-  int64_t start, position, index;
-};
+using SharedAnswer = std::variant<std::monostate, Rows, BestTokens, LikelyTokens>;
 
 // Which part of the memory of sources a row sees ("sources").
 struct SourcePart {
@@ -49,6 +44,7 @@ struct RowsOfSequence {
   size_t request;  // its number
   OrtSequence* sequence;
   std::span<const Token> tokens;
+  Candidates candidates;
   int64_t first_skipped, skip, first, outputs;
   Wanted wanted;
 };
@@ -62,7 +58,7 @@ class SharedRows {
   int64_t count() const { return std::ssize(skipped_) + std::ssize(kept_); }
   int64_t skip() const { return std::ssize(skipped_); }
   const std::vector<RowsOfSequence>& parts() const { return parts_; }
-  // The numbers of a part's rows in the call, in the order of its tokens, unread ones first.
+  // The numbers of a part's rows in the call: of its unread tokens, its tokens and its candidates.
   std::vector<int64_t> numbers_of(const RowsOfSequence& part) const;
 
  private:

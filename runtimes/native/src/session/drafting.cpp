@@ -26,6 +26,13 @@ std::shared_ptr<Confident> confident(const DraftingSetup& setup, bool with_model
   return std::make_shared<Confident>(setup.clock.costs(with_model, goes_by_clock(setup)));
 }
 
+// Whether a row that costs no call of a draft model is worth its time.
+Decision worth(const std::shared_ptr<Confident>& gamma) {
+  return [gamma](double probability, int64_t rows) {
+    return gamma->worth_candidate(probability, rows);
+  };
+}
+
 Part part_of(const DraftingSetup& setup, std::shared_ptr<Drafter> drafter,
              std::shared_ptr<Judged> gamma) {
   if (gamma == nullptr) gamma = std::make_shared<Fixed>(setup.request.gamma);
@@ -34,26 +41,22 @@ Part part_of(const DraftingSetup& setup, std::shared_ptr<Drafter> drafter,
 
 Part lookup(const DraftingSetup& setup, double at_least) {
   const auto gamma = confident(setup, false);
-  Decision worth;
-  if (gamma != nullptr) {
-    worth = [gamma](double probability, int64_t rows) {
-      return gamma->worth_candidate(probability, rows);
-    };
-  }
-  return part_of(setup, std::make_shared<SuffixLookup>(std::move(worth), at_least), gamma);
+  const Decision decision = gamma != nullptr ? worth(gamma) : Decision();
+  return part_of(setup, std::make_shared<SuffixLookup>(decision, at_least), gamma);
 }
 
 Part model(const DraftingSetup& setup) {
   const auto gamma = confident(setup, true);
-  Decision should_continue;
+  Decision should_continue, worth_candidate;
   if (gamma != nullptr) {
     should_continue = [gamma](double probability, int64_t rows) {
       return gamma->should_continue(probability, rows);
     };
   }
-  auto drafter = std::make_shared<ModelDrafter>(*setup.draft, setup.process,
-                                                setup.pair.vocabulary(), setup.last_tokens,
-                                                setup.request.answers, std::move(should_continue));
+  if (gamma != nullptr && setup.target.scores_candidates()) worth_candidate = worth(gamma);
+  auto drafter = std::make_shared<ModelDrafter>(
+      *setup.draft, setup.process, setup.pair.vocabulary(), setup.last_tokens,
+      setup.request.answers, std::move(should_continue), std::move(worth_candidate));
   return part_of(setup, std::move(drafter), gamma);
 }
 

@@ -98,6 +98,7 @@ Pair::Pair(const std::string& folder, const LoadOptions& options)
   is_row_invariant_ = known && known->is_row_invariant;
   may_speculate_ = options.allow_inexact || is_row_invariant_;
   keeps_bits_in_shared_calls_ = known && known->texts;
+  scores_candidates_ = known && known->candidates;
 }
 
 std::optional<RowInvariance> Pair::invariance_here(const LoadOptions& options) const {
@@ -109,18 +110,19 @@ std::optional<RowInvariance> Pair::invariance_here(const LoadOptions& options) c
   const std::atomic<bool> never = false;
   const int64_t capacity =
       std::min(measured_capacity(), manifest_.target.positions.value_or(measured_capacity()));
-  OrtModel model(target_, Calls{capacity, 1, std::nullopt, false, never});
+  OrtModel model(target_, Calls{capacity, 1, std::nullopt, false, true, never});
   const Findings found = measure_row_invariance(model);
   const bool texts = found.is_row_invariant && found.min_rows == 1 && shares_calls(target_) &&
                      keeps_bits(found.passages, capacity);
-  const RowInvariance result{found.is_row_invariant, found.min_rows, kMaxRows, own, texts};
+  const RowInvariance result{found.is_row_invariant, found.min_rows, kMaxRows, own,
+                             found.candidates,       texts};
   keep_invariance(manifest_, target_.variant, result,
                   machine_sentence(runtime_.version(), options.threads), found.one_row_difference);
   return result;
 }
 
 bool Pair::keeps_bits(const std::vector<Passage>& passages, int64_t capacity) const {
-  OrtBatch batch(target_, sampling(), std::ssize(passages) + 1, capacity, false);
+  OrtBatch batch(target_, sampling(), {std::ssize(passages) + 1, capacity});
   return is_batch_invariant(batch, passages);
 }
 
@@ -184,24 +186,25 @@ std::unique_ptr<OrtModel> Pair::make_target(const std::atomic<bool>& cancelled) 
   std::optional<int64_t> max_rows;
   if (is_row_invariant_) max_rows = max_rows_;
   return std::make_unique<OrtModel>(
-      target_, Calls{capacity_, min_rows_, max_rows, keep_features, cancelled});
+      target_, Calls{capacity_, min_rows_, max_rows, keep_features, scores_candidates_, cancelled});
 }
 
 std::unique_ptr<OrtModel> Pair::make_draft(const OrtModel& target,
                                            const std::atomic<bool>& cancelled) const {
-  const Calls calls{capacity_, 1, std::nullopt, false, cancelled};
+  const Calls calls{capacity_, 1, std::nullopt, false, false, cancelled};
   if (draft_->fusion) return std::make_unique<EagleModel>(*draft_, calls, target);
   return std::make_unique<OrtModel>(*draft_, calls);
 }
 
 std::unique_ptr<OrtBatch> Pair::make_targets(int64_t count) const {
   const bool keep_features = draft_ && draft_->fusion;
-  return std::make_unique<OrtBatch>(target_, sampling(), count, capacity_, keep_features);
+  return std::make_unique<OrtBatch>(
+      target_, sampling(), SharedCache{count, capacity_, keep_features, scores_candidates_});
 }
 
 std::unique_ptr<OrtBatch> Pair::make_drafts(OrtBatch& targets) const {
   if (draft_->fusion) return std::make_unique<EagleBatch>(*draft_, sampling(), targets);
-  return std::make_unique<OrtBatch>(*draft_, sampling(), targets.count(), capacity_, false);
+  return std::make_unique<OrtBatch>(*draft_, sampling(), SharedCache{targets.count(), capacity_});
 }
 
 }  // namespace edgespec

@@ -95,7 +95,7 @@ class Pair {
   std::unique_ptr<Vocabulary> vocabulary_;
   int64_t capacity_ = 0;
   int64_t min_rows_, max_rows_;
-  bool is_row_invariant_, may_speculate_, keeps_bits_in_shared_calls_;
+  bool is_row_invariant_, may_speculate_, keeps_bits_in_shared_calls_, scores_candidates_;
   mutable std::once_flag tokenizer_read_;
   mutable std::unique_ptr<const Tokenizer> tokenizer_;
 };

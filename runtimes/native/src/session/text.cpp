@@ -49,8 +49,9 @@ Requests<Piece> Text::next() {
   }
   Piece piece{*std::move(round), {}, Ending::kNone, std::exchange(new_text_, {})};
   if (request_.logprobs) {
-    for (const Token token : piece.round.tokens) {
-      piece.logprobs.push_back(log_probability(score_.logits(std::ssize(piece.logprobs)), token));
+    const auto& [tokens, rows, drafted, evaluated, accepted] = piece.round;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      piece.logprobs.push_back(log_probability(score_.logits(rows[i]), tokens[i]));
     }
   }
   co_return piece;
