@@ -81,6 +81,8 @@ class ModelWriter:
         """
         if role == "draft" or self.host is not None:
             family = family.without_alignment()
+        if self.host is None and any(CACHE_FORMATS[cache].stored == "int8" for cache in caches):
+            family = family.with_balanced_keys()
         if family.sound is not None:
             self._write_speech_format(checkpoint, family, family.sound, role)
         variants: dict[str, Variant] = {}

@@ -187,6 +187,11 @@ class Family(ABC):
         """The same model without a graph that says when its words are spoken; most have none."""
         return self
 
+    def with_balanced_keys(self) -> Self:
+        """The same model with keys that lose less in a cache of 8 bits, where that is known to be
+        needed. Its scores have the same bits."""
+        return self
+
     def prepared_target(self, target: Family) -> Family:
         """The target of this draft, which also outputs what the draft reads of it.
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.attention import PositionEncoding
 from edgespec_export.components.attention.heads import HeadNorms, Heads
 from edgespec_export.components.blocks.block import AttentionBlock, Block, FeedForwardBlock
@@ -23,6 +24,7 @@ from edgespec_export.families.decoder_only import MAX_POSITIONS, DecoderOnly
 from edgespec_export.families.llama_like.llama_kinds import KINDS, LlamaKind
 from edgespec_export.families.llama_like.llama_windows import layer_windows
 from edgespec_export.families.model_config import Config
+from edgespec_export.families.rotary.balanced_keys import WHOLE, BalancedKeys
 from edgespec_export.families.rotary.rope import (
     longest_text,
     partial_rotary,
@@ -50,6 +52,7 @@ class Llama(DecoderOnly):
         activation: of the feed-forward's gate.
         qkv_bias, out_bias, mlp_bias: which projections have one (Qwen2: only q, k and v).
         head_norms: q and k are normalised head by head (Qwen3).
+        balances_keys: see `with_balanced_keys`.
     """
 
     family = "llama"
@@ -65,6 +68,7 @@ class Llama(DecoderOnly):
     out_bias: bool
     mlp_bias: bool
     head_norms: bool
+    balances_keys: bool = False
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -104,6 +108,15 @@ class Llama(DecoderOnly):
             "head_norms": kind.head_norms,
             "positions": positions,
         }
+
+    def with_balanced_keys(self) -> Self:
+        if type(self) is not Llama or not self.qkv_bias or self.head_norms:
+            return self
+        heads = replace(self.heads, scale=self.heads.scale / WHOLE)
+        return replace(self, heads=heads, balances_keys=True)
+
+    def view(self, weights: Weights) -> Weights:
+        return BalancedKeys(weights, self.heads) if self.balances_keys else weights
 
     def layer(self, index: int) -> tuple[Block, ...]:
         at = f"model.layers.{index}"
