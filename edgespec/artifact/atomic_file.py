@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from edgespec.artifact.partial_file import USUAL, partial_file, partial_name
+from edgespec.artifact.writing.partial_file import USUAL, partial_file, partial_name
 
 __all__ = ["keep_owner_and_mode", "named_errors", "remove_whole", "whole_file"]
 

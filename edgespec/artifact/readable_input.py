@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from edgespec.artifact.stream_output import STANDARD
+from edgespec.artifact.writing.stream_output import STANDARD
 from edgespec.errors import UsageError
 
 __all__ = ["readable_twice"]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgespec.artifact.stream_output import STANDARD
+from edgespec.artifact.writing.stream_output import STANDARD
 from edgespec.errors import UsageError
 
 __all__ = ["read_lines", "read_standard_input", "read_text", "standard_input_lines"]

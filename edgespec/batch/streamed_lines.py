@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from edgespec.artifact.stream_output import open_stream
+from edgespec.artifact.writing.stream_output import open_stream
 from edgespec.batch.request_line import RefusedLine, RequestLine
 from edgespec.batch.result_lines import line_number
 from edgespec.openai.json_value import JsonObject

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from edgespec.artifact.stream_output import STANDARD
+from edgespec.artifact.writing.stream_output import STANDARD
 from edgespec.errors import UsageError, needs_extra, shortened
 
 __all__ = [

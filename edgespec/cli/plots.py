@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgespec.artifact.stream_output import goes_to_standard_output, is_stream, write_bytes
+from edgespec.artifact.writing.stream_output import goes_to_standard_output, is_stream, write_bytes
 from edgespec.costs.cost_model import Costs
 from edgespec.errors import EdgespecError, UsageError, in_checkout
 from edgespec.measure.compare import ComparedWay

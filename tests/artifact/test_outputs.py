@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from edgespec.artifact import partial_file
 from edgespec.artifact.atomic_file import whole_file
 from edgespec.artifact.manifest import MANIFEST
-from edgespec.artifact.stream_output import write_bytes
 from edgespec.artifact.typed_json import write_json
+from edgespec.artifact.writing import partial_file
+from edgespec.artifact.writing.stream_output import write_bytes
 from edgespec.errors import UsageError
 from edgespec_export.staging import staged
 

@@ -17,7 +17,7 @@ import pytest
 from batch_files import lines_of, texts_of, written
 from command import EDGESPEC, run
 from depth import one_in
-from edgespec.artifact.stream_output import is_stream
+from edgespec.artifact.writing.stream_output import is_stream
 from edgespec.batch.result_lines import ResultLines, errors_path, partial_path
 
 GREEDY = {"temperature": 0, "max_tokens": 3}

@@ -119,7 +119,7 @@ def batch(
       edgespec batch build/smollm2 - -o - < requests.jsonl | jq .response
     """
     from edgespec.artifact.readable_input import readable_twice
-    from edgespec.artifact.stream_output import goes_to_standard_output
+    from edgespec.artifact.writing.stream_output import goes_to_standard_output
     from edgespec.batch.answering import AnsweringOptions
 
     check_greedy(options)
@@ -161,7 +161,7 @@ def _run(
     any_order: bool,
 ) -> _Tally:
     """Answers the lines of a file that are not answered yet."""
-    from edgespec.artifact.stream_output import is_stream
+    from edgespec.artifact.writing.stream_output import is_stream
     from edgespec.batch.batch_input import lines_to_answer, read_input
     from edgespec.batch.result_lines import errors_path, partial_path, result_lines
     from edgespec.batch.streamed_lines import streamed_lines

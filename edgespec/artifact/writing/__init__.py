@@ -1,0 +1,1 @@
+"""How files and streams are written: whole, or not at all."""
