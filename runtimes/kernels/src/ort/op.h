@@ -10,6 +10,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -193,34 +194,62 @@ class KernelContext {
   OrtKernelContext* context_;
 };
 
-// Describes a kernel class to ONNX Runtime. `Kernel` has its entry of the operators' table as
-// `Kernel::Schema`, a constructor from `Setup` and `compute(KernelContext&)`.
-template <typename Kernel>
-struct CustomOp : OrtCustomOp {
-  CustomOp() : OrtCustomOp{} {
-    using Self = const OrtCustomOp*;
-    using Schema = typename Kernel::Schema;
+// Calls `body`; no exception may pass through the C interface. `name`: the operator's.
+inline OrtStatus* guarded(const OrtApi* api, const char* name, void (*body)(void*), void* data) {
+  try {
+    body(data);
+    return nullptr;
+  } catch (const RuntimeFailure& failure) {
+    return failure.status;
+  } catch (const std::exception& error) {
+    const std::string message = std::string(name) + ": " + error.what();
+    return api->CreateStatus(ORT_FAIL, message.c_str());
+  }
+}
+
+// What ONNX Runtime asks of every operator. There are hundreds: what one function can do for all of
+// them is no template's.
+struct DescribedOp : OrtCustomOp {
+  using Self = const OrtCustomOp*;
+  using Types = std::span<const ONNXTensorElementDataType>;
+
+  DescribedOp(const char* op_name, Types inputs, Types outputs)
+      : OrtCustomOp{}, name(op_name), in(inputs), out(outputs) {
     version = ORT_API_VERSION;
-    GetName = [](Self) { return Schema::name; };
+    GetName = [](Self op) { return of(op).name; };
     GetExecutionProviderType = [](Self) -> const char* { return nullptr; };  // the CPU provider
-    GetInputTypeCount = [](Self) { return Schema::in::types.size(); };
-    GetInputType = [](Self, size_t index) { return Schema::in::types[index]; };
-    GetOutputTypeCount = [](Self) { return Schema::out::types.size(); };
-    GetOutputType = [](Self, size_t index) { return Schema::out::types[index]; };
+    GetInputTypeCount = [](Self op) { return of(op).in.size(); };
+    GetInputType = [](Self op, size_t index) { return of(op).in[index]; };
+    GetOutputTypeCount = [](Self op) { return of(op).out.size(); };
+    GetOutputType = [](Self op, size_t index) { return of(op).out[index]; };
     GetInputCharacteristic = [](Self, size_t) { return INPUT_OUTPUT_REQUIRED; };
     GetOutputCharacteristic = [](Self, size_t) { return INPUT_OUTPUT_REQUIRED; };
     GetInputMemoryType = [](Self, size_t) { return OrtMemTypeDefault; };
     GetStartVersion = [](Self) { return 1; };
     GetEndVersion = [](Self) { return 1; };
+  }
+
+ private:
+  static const DescribedOp& of(Self op) { return *static_cast<const DescribedOp*>(op); }
+
+  const char* name;
+  Types in, out;
+};
+
+// Describes a kernel class to ONNX Runtime. `Kernel` has its entry of the operators' table as
+// `Kernel::Schema`, a constructor from `Setup` and `compute(KernelContext&)`.
+template <typename Kernel>
+struct CustomOp : DescribedOp {
+  using Schema = typename Kernel::Schema;
+
+  CustomOp() : DescribedOp(Schema::name, Schema::in::types, Schema::out::types) {
     CreateKernelV2 = [](Self, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
-      return guarded(api, [&] { *kernel = new Instance{api, Kernel(Setup(api, info))}; });
+      Creation creation{api, info, kernel};
+      return guarded(api, Schema::name, create, &creation);
     };
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
-      auto& instance = *static_cast<Instance*>(kernel);
-      return guarded(instance.api, [&] {
-        KernelContext call(instance.api, context);
-        instance.kernel.compute(call);
-      });
+      Computation call{static_cast<Instance*>(kernel), context};
+      return guarded(call.instance->api, Schema::name, compute, &call);
     };
     KernelDestroy = [](void* kernel) { delete static_cast<Instance*>(kernel); };
   }
@@ -230,19 +259,24 @@ struct CustomOp : OrtCustomOp {
     const OrtApi* api;
     Kernel kernel;
   };
+  struct Creation {
+    const OrtApi* api;
+    const OrtKernelInfo* info;
+    void** kernel;
+  };
+  struct Computation {
+    Instance* instance;
+    OrtKernelContext* context;
+  };
 
-  // No exception may pass through the C interface.
-  template <typename Body>
-  static OrtStatus* guarded(const OrtApi* api, Body body) {
-    try {
-      body();
-      return nullptr;
-    } catch (const RuntimeFailure& failure) {
-      return failure.status;
-    } catch (const std::exception& error) {
-      const std::string message = std::string(Kernel::Schema::name) + ": " + error.what();
-      return api->CreateStatus(ORT_FAIL, message.c_str());
-    }
+  static void create(void* data) {
+    const auto& [api, info, kernel] = *static_cast<Creation*>(data);
+    *kernel = new Instance{api, Kernel(Setup(api, info))};
+  }
+  static void compute(void* data) {
+    const auto& [instance, context] = *static_cast<Computation*>(data);
+    KernelContext call(instance->api, context);
+    instance->kernel.compute(call);
   }
 };
 
