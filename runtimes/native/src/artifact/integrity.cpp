@@ -27,7 +27,7 @@ void check_file(const std::filesystem::path& folder, const std::string& name,
   if (!std::filesystem::is_regular_file(path)) {
     throw Error(path.string() + " is missing; export the pair again");
   }
-  const uint64_t size = std::filesystem::file_size(path);
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(path));
   if (size != recorded.bytes) {
     throw Error(path.string() + " has " + std::to_string(size) + " bytes where the manifest says " +
                 std::to_string(recorded.bytes) +

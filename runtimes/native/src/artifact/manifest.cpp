@@ -1,11 +1,14 @@
 #include "artifact/manifest.h"
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "artifact/canonical_json.h"
 #include "artifact/integrity.h"
+#include "artifact/manifest_types.h"
 #include "artifact/sha256.h"
 #include "core/error.h"
 #include "core/shown.h"
@@ -17,15 +20,17 @@ namespace {
 using Json = nlohmann::ordered_json;  // the first variant is the default
 
 constexpr const char* kManifest = "edgespec.json";
+constexpr std::array<std::string_view, 3> kHosts = {"web", "gpu", "npu"};
 constexpr int64_t kMostTokens = 100'000'000;
 constexpr int64_t kMostHeads = 10'000;
 constexpr int64_t kMostWidth = 65'536;
 constexpr int64_t kMostPositions = 1'000'000'000;
 
-int64_t in_range(const Json& object, const char* name, int64_t most) {
+int64_t in_range(const Json& object, const char* name, int64_t most, const char* of = "") {
   const auto value = object.at(name).get<int64_t>();
   if (1 <= value && value <= most) return value;
-  throw std::runtime_error(std::string(name) + " is " + shown(value) + ", not 1 to " + shown(most));
+  throw std::runtime_error(std::string(name) + of + " is " + shown(value) + ", not 1 to " +
+                           shown(most));
 }
 
 template <typename Value>
@@ -39,20 +44,24 @@ std::optional<RowInvariance> row_invariance_of(const Json& variant) {
   const auto found = variant.find("row_invariance");
   if (found == variant.end() || found->is_null()) return std::nullopt;
   const RowInvariance measured{
-      found->at("is_row_invariant").get<bool>(), in_range(*found, "min_rows", kMaxRows),
-      in_range(*found, "max_rows", kMaxRows),    found->at("machine").get<std::string>(),
+      found->at("is_row_invariant").get<bool>(), found->at("min_rows").get<int64_t>(),
+      found->at("max_rows").get<int64_t>(),      found->at("machine").get<std::string>(),
       found->value("candidates", false),         found->value("texts", false)};
-  return measured;
+  const auto& [_, fewest, most, machine, candidates, texts] = measured;
+  if (1 <= fewest && fewest <= most && most <= kMaxRows) return measured;
+  throw std::runtime_error("min_rows is " + shown(fewest) + ", max_rows " + shown(most));
 }
 
 double share(const Json& object, const char* name, double usual) {
   const double value = object.value(name, usual);
   if (0 <= value && value <= 1) return value;
-  throw std::runtime_error(std::string(name) + " is " + shown(value) + ", not 0 to 1");
+  throw std::runtime_error("a position costs " + shown_json(object.at(name)) +
+                           " steps, not 0 to 1");
 }
 
 FormatCost row_cost_of(const Json& variant) {
   const Json data = variant.value("row_cost", Json::object());
+  share(data, "marginal", 0);
   FormatCost cost{share(data, "marginal_with_kernels", 0.045), share(data, "arithmetic", 0), {}};
   const Json by_target = data.value("arithmetic_on", Json::object());
   for (const auto& [target, _] : by_target.items()) {
@@ -68,6 +77,11 @@ Variant variant_of(const std::string& name, const Json& data, const std::string&
                   row_invariance_of(data),
                   row_cost_of(data),
                   data.value("run_by_kernels", false)};
+  for (const Json& blocks : data.at("blocks")) {
+    const auto fused = blocks.at("fused").get<int64_t>(), total = blocks.at("total").get<int64_t>();
+    if (0 <= fused && fused <= total) continue;
+    throw std::runtime_error("fused is " + shown(fused) + ", total " + shown(total));
+  }
   if (!variant.graphs.contains("decoder")) {
     throw std::runtime_error("the variant " + shown(std::string_view(name)) + " of " + source +
                              " has no decoder");
@@ -76,22 +90,47 @@ Variant variant_of(const std::string& name, const Json& data, const std::string&
   if (cache != "fp32" && cache != "fp16" && cache != "int8") {
     throw std::runtime_error("cache_format is " + shown(std::string_view(cache)));
   }
-  return variant;
+  const auto attention = data.value("attention_format", std::string("fp32"));
+  if (attention == "fp32" || attention == "bf16") return variant;
+  throw std::runtime_error("attention_format is " + shown(std::string_view(attention)));
 }
 
 std::vector<LayerShape> layers_of(const Json& data) {
   const int64_t count = in_range(data, "layers", kMostHeads);
   const LayerShape usual{in_range(data, "kv_heads", kMostHeads),
                          in_range(data, "head_size", kMostWidth)};
-  std::vector<LayerShape> layers;
-  for (const Json& shape : data.value("layer_shapes", Json::array())) {
-    layers.push_back(
-        {in_range(shape, "kv_heads", kMostHeads), in_range(shape, "head_size", kMostWidth)});
+  const Json& shapes = data.at("layer_shapes");
+  if (shapes.empty()) return std::vector<LayerShape>(count, usual);
+  if (int64_t(shapes.size()) != count) {
+    throw std::runtime_error("layer_shapes has " + std::to_string(shapes.size()) + " of " +
+                             shown(count) + " layers");
   }
-  if (layers.empty()) return std::vector<LayerShape>(count, usual);
-  if (std::ssize(layers) == count) return layers;
-  throw std::runtime_error("layer_shapes has " + std::to_string(layers.size()) + " of " +
-                           shown(count) + " layers");
+  std::vector<LayerShape> layers;
+  for (const Json& shape : shapes) {
+    layers.push_back({in_range(shape, "kv_heads", kMostHeads, " of a layer"),
+                      in_range(shape, "head_size", kMostWidth, " of a layer")});
+  }
+  return layers;
+}
+
+// The ranges of what only some models have.
+void check_rest(const Exported& model, const Json& data) {
+  for (const Json& kept : data.at("states")) {
+    const auto state = kept.at("state").get<int64_t>(), row = kept.at("row").get<int64_t>();
+    if (1 <= std::min(state, row) && std::max(state, row) <= kMostPositions) continue;
+    throw std::runtime_error("states has " + shown(state) + " and " + shown(row) + " numbers");
+  }
+  if (!(0 <= model.features && model.features <= kMostTokens)) {
+    throw std::runtime_error("features is " + shown(model.features));
+  }
+  if (!(model.vocab_size <= model.read_tokens && model.read_tokens <= kMostTokens)) {
+    throw std::runtime_error("input_vocab_size is " + shown(model.read_tokens) + ", not " +
+                             shown(model.vocab_size) + " to " + shown(kMostTokens));
+  }
+  if (!data.at("block_rows").is_null()) in_range(data, "block_rows", kMaxRows);
+  if (model.start_token && !(0 <= *model.start_token && *model.start_token < model.vocab_size)) {
+    throw std::runtime_error("start_token is " + shown(*model.start_token));
+  }
 }
 
 Exported model_of(const Json& data) {
@@ -107,6 +146,7 @@ Exported model_of(const Json& data) {
   model.is_recurrent = !data.value("states", Json::array()).empty();
   model.layers = layers_of(data);
   model.vocabulary = optional_of<std::string>(data, "vocabulary").value_or("");
+  check_rest(model, data);
   for (const auto& [name, variant] : data.at("variants").items()) {
     model.variants.push_back(variant_of(name, variant, model.source));
   }
@@ -131,27 +171,35 @@ std::optional<ChatFormat> chat_of(const Json& data) {
                     .hides_newlines = data.value("hides_newlines", false)};
 }
 
+// What the graphs were made for; empty for any machine.
+std::string host_of(const Json& data) {
+  const auto host = optional_of<std::string>(data, "host");
+  if (!host) return "";
+  if (std::ranges::find(kHosts, *host) != kHosts.end()) return *host;
+  throw std::runtime_error("host is " + shown(std::string_view(*host)));
+}
+
 Manifest manifest_of(const Json& data, const std::filesystem::path& folder) {
   Manifest manifest{.folder = folder,
                     .digest = data.value("digest", std::string()),
                     .eos_token_ids = data.at("eos_token_ids").get<Tokens>(),
                     .chat = chat_of(data.value("chat", Json())),
-                    .host = optional_of<std::string>(data, "host").value_or(""),
+                    .host = host_of(data),
                     .target = model_of(data.at("target")),
                     .draft = std::nullopt,
                     .files = {}};
   if (!data.at("draft").is_null()) manifest.draft = model_of(data.at("draft"));
   for (const auto& [name, file] : data.at("files").items()) {
-    manifest.files[name] = {static_cast<uint64_t>(file.at("bytes").get<int64_t>()),
-                            file.at("sha256").get<std::string>()};
+    manifest.files[name] = {file.at("bytes").get<int64_t>(), file.at("sha256").get<std::string>()};
   }
   return manifest;
 }
 
 void check_version(const Json& version, const std::filesystem::path& folder) {
   if (version == kFormatVersion) return;
-  const bool older = version.is_number_integer() && version < kFormatVersion;
-  throw Error(folder.string() + " has format version " + version.dump() +
+  const bool older =
+      version.is_boolean() || (version.is_number_integer() && version < kFormatVersion);
+  throw Error(folder.string() + " has format version " + shown_json(version) +
               " and this edgespec reads " + shown(kFormatVersion) + "; " +
               (older ? "export the pair again" : "update edgespec or export the pair again"));
 }
@@ -162,7 +210,7 @@ void check_files(const Manifest& manifest) {
   std::map<std::string, bool> named = {{kTokenizer, true}};
   for (const Exported* model : {&manifest.target, manifest.draft ? &*manifest.draft : nullptr}) {
     if (model == nullptr) continue;
-    if (!model->vocabulary.empty()) named[model->vocabulary] = true;
+    if (model != &manifest.target && !model->vocabulary.empty()) named[model->vocabulary] = true;
     for (const Variant& variant : model->variants) {
       for (const auto& [graph, file] : variant.graphs) named[file] = true;
     }
@@ -206,7 +254,10 @@ uint64_t Manifest::bytes_of(const Variant& variant) const {
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kManifest;
   if (!std::filesystem::is_regular_file(path)) {
-    throw Error(folder.string() + " has no " + kManifest +
+    const bool is_folder = std::filesystem::is_directory(folder);
+    const std::string lacks =
+        is_folder ? std::string(" has no ") + kManifest : ": there is no such folder";
+    throw Error(folder.string() + lacks +
                 ", so it is not an exported pair; make one with: edgespec export TARGET DRAFT -o "
                 "DIR");
   }
@@ -215,7 +266,9 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   bool is_unchanged = false;
   try {
     const Json data = parsed<Json>(text);
-    check_version(data.at("version"), folder);
+    if (!data.is_object() || !data.contains("version")) throw std::runtime_error("'version'");
+    check_version(data["version"], folder);
+    check_types(data);
     manifest = manifest_of(data, folder);
     is_unchanged = manifest.digest == sha256(canonical_json(text, "digest"));
   } catch (const Error&) {

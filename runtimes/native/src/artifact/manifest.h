@@ -22,7 +22,7 @@ constexpr int64_t kMaxRows = 17;
 
 // What a manifest says of a file.
 struct FileRecord {
-  uint64_t bytes;
+  int64_t bytes;
   std::string sha256;
 };
 

@@ -53,6 +53,15 @@ size_t character_bytes(std::string_view text) {
   return std::min(bytes, text.size());
 }
 
+// The first characters of a text, at most so many.
+std::string_view beginning(std::string_view text, size_t characters) {
+  size_t bytes = 0;
+  for (; bytes < text.size() && characters > 0; --characters) {
+    bytes += character_bytes(text.substr(bytes));
+  }
+  return text.substr(0, bytes);
+}
+
 std::string escaped(std::string_view character, char quote) {
   const char c = character[0];
   if (c == '\n') return "\\n";
@@ -79,18 +88,25 @@ std::string shown(double value) {
 std::string shown(int64_t value) { return std::to_string(value); }
 
 std::string shown(std::string_view text) {
+  const std::string_view first = beginning(text, kLongest);
+  const std::string whole = repr(first);
+  if (first.size() == text.size()) return shortened(whole);
+  return std::string(beginning(whole, kLongest - 1)) + "…";
+}
+
+std::string repr(std::string_view text) {
   const bool has_single = text.find('\'') != text.npos, has_double = text.find('"') != text.npos;
   const char quote = has_single && !has_double ? '"' : '\'';
-  std::string whole(1, quote), cut;
-  size_t characters = 1;
+  std::string whole(1, quote);
   for (; !text.empty(); text.remove_prefix(character_bytes(text))) {
-    const std::string next = escaped(text.substr(0, character_bytes(text)), quote);
-    characters += next[0] == '\\' ? next.size() : 1;
-    whole += next;
-    if (characters < kLongest) cut = whole;
-    if (characters > kLongest) return cut + "…";
+    whole += escaped(text.substr(0, character_bytes(text)), quote);
   }
-  return characters < kLongest ? whole + quote : cut + "…";
+  return whole + quote;
+}
+
+std::string shortened(const std::string& text) {
+  if (beginning(text, kLongest).size() == text.size()) return text;
+  return std::string(beginning(text, kLongest - 1)) + "…";
 }
 
 }  // namespace edgespec

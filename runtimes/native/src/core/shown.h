@@ -12,5 +12,9 @@ std::string shown(int64_t value);
 
 // In quotes, cut to 60 characters.
 std::string shown(std::string_view text);
+// The same, whole.
+std::string repr(std::string_view text);
+// A text cut to 60 characters.
+std::string shortened(const std::string& text);
 
 }  // namespace edgespec
