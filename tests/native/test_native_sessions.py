@@ -300,28 +300,35 @@ def test_a_second_thread_on_a_session_is_an_error(native_tiny):
     assert session.text(PROMPT, ignore_eos=1) == expected
 
 
+def counted(session, library):
+    """How many tokens are still to come. They themselves are freed with the session, which another
+    thread may close at any moment; what a call has filled in stays."""
+    piece, count = Piece(size=ctypes.sizeof(Piece)), 0
+    while not piece.ending:
+        if library.edgespec_next(session.handle, ctypes.byref(piece)):
+            return None  # closed between two pieces
+        count += piece.count
+    return count
+
+
 @pytest.mark.parametrize("count", [5, pytest.param(300, marks=deep)])
 def test_objects_are_closed_in_every_order_and_while_they_are_used(tiny_folder, built, count):
     numbers = random.Random(count)
-    expected = None
     for _ in range(count):
         model = NativeModel(tiny_folder, threads=1)
         sessions = [model.session() for _ in range(3)]
         for one in sessions:
-            one.begin(PROMPT, max_new_tokens=10)
+            one.begin(PROMPT, max_new_tokens=10, ignore_eos=1)
         objects = [model, *sessions, sessions[0].fork()]
         used = objects[numbers.randrange(1, 5)]
         found = []
 
-        def run(used=used, found=found):
-            with suppress(NativeError):  # closed between two pieces
-                found.append(used.rest())
+        def run(used=used, found=found, library=model.library):
+            found.append(counted(used, library))
 
         thread = threading.Thread(target=run)
         thread.start()
         for one in numbers.sample(objects, len(objects)):
             one.close()
         thread.join()
-        if found and found[0]:
-            expected = expected or found[0]
-            assert found[0] == expected
+        assert found in ([None], [10])
