@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import resource
 import threading
@@ -245,7 +246,7 @@ def test_without_room_the_old_file_stays(native_tiny, saved):
             session.save(saved)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    with pytest.raises(NativeError, match="cannot be written to"):
+    with pytest.raises(NativeError, match=r"cannot be written to .*\(there is no such folder\)"):
         session.save(saved.parent / "none" / "saved")
     assert saved.read_bytes() == whole
     assert list(saved.parent.iterdir()) == [saved]
@@ -298,6 +299,27 @@ def test_a_second_thread_on_a_session_is_an_error(native_tiny):
     thread.join()
     assert refused
     assert session.text(PROMPT, ignore_eos=1) == expected
+
+
+def test_only_an_ordinary_file_is_replaced_and_a_link_stays_one(
+    native_tiny, saved, tmp_path, monkeypatch
+):
+    session = native_tiny.load_session(saved)
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(saved)
+    for other in (tmp_path, pipe):
+        with pytest.raises(NativeError, match=r"\(it is no ordinary file\); give another file"):
+            session.save(other)
+    assert pipe.is_fifo()
+    before = saved.stat().st_ino
+    session.save(link)
+    assert link.is_symlink()
+    assert saved.stat().st_ino != before
+    monkeypatch.chdir(tmp_path)
+    session.save("here")
+    assert (tmp_path / "here").read_bytes() == saved.read_bytes()
+    assert native_tiny.load_session(link).rest() == session.rest()
 
 
 def counted(session, library):

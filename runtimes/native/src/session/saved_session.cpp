@@ -141,9 +141,29 @@ void check_kind(FileReader& reader, const std::string& file) {
                    shown(kVersion) + "; begin the text again");
 }
 
+// The file that a name stands for: a link stays one. Throws Error: it has no folder, or something
+// else than a file has the name, such as a folder or a device.
+std::filesystem::path replaced_file(const std::filesystem::path& given) {
+  const auto refuse = [&](const char* why) {
+    throw Error("the session cannot be written to " + given.string() + " (" + why +
+                "); give another file");
+  };
+  std::error_code failed;
+  const std::filesystem::path file =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(given, failed), failed);
+  if (failed || !std::filesystem::is_directory(file.parent_path(), failed)) {
+    refuse("there is no such folder");
+  }
+  if (std::filesystem::exists(file, failed) && !std::filesystem::is_regular_file(file, failed)) {
+    refuse("it is no ordinary file");
+  }
+  return file;
+}
+
 }  // namespace
 
-void save(Session& session, const std::filesystem::path& file) {
+void save(Session& session, const std::filesystem::path& given) {
+  const std::filesystem::path file = replaced_file(given);
   const std::filesystem::path part = part_of(file);
   std::string first_line(kFirstLine);
   int64_t version = kVersion;
@@ -157,7 +177,7 @@ void save(Session& session, const std::filesystem::path& file) {
   } catch (const std::exception& error) {
     std::error_code ignored;
     std::filesystem::remove(part, ignored);
-    throw Error("the session cannot be written to " + file.string() + " (" + error.what() +
+    throw Error("the session cannot be written to " + given.string() + " (" + error.what() +
                 "); make room, or give another file");
   }
 }

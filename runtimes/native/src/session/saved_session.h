@@ -10,7 +10,7 @@ namespace edgespec {
 
 // Writes a session to a file, which is replaced if it is there. Throws Error: it cannot be written;
 // then there is no part of it.
-void save(Session& session, const std::filesystem::path& file);
+void save(Session& session, const std::filesystem::path& given);
 
 // The session of a file. Throws Error: it cannot be read, is damaged, or is of another folder,
 // format or version.
