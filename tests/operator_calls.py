@@ -56,6 +56,18 @@ def int4_weights_of(rng, width, out):
     }
 
 
+def int4_int8_weights_of(rng, width, out):
+    groups = width // GROUP
+    steps = rng.integers(0, 17, (out, groups), dtype=np.uint8)
+    offsets = rng.integers(-127, 128 - 15 * steps.astype(np.int64))
+    return {
+        "weights": rng.integers(0, 256, (out, groups, GROUP // 2), dtype=np.uint8),
+        "steps": steps,
+        "offsets": offsets.astype(np.int8),
+        "scale": rng.uniform(1e-4, 1e-2, out).astype(np.float32),
+    }
+
+
 def int8_group_weights_of(rng, width, out):
     groups = width // GROUP
     return {

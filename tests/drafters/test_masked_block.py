@@ -38,6 +38,7 @@ NEAR = {
     "fp16": 0.02,
     "bf16-products": 0.05,
     "int4": 0.6,
+    "int4-int8": 0.6,
     "int8-groups": 0.2,
     "int4-weights": 0.7,
 }

@@ -33,6 +33,8 @@ SIZES = {
     "inner": 96,
 }
 
+# Formats of weights with fused blocks.
+WITH_BLOCKS = ["int8", "int4", "int4-int8", "int8-groups", "bf16-products"]
 # Families and options with the fused blocks of each graph, of 3 decoder layers and 1 encoder layer.
 CASES = {
     "llama": (write_llama, {}, {"decoder": (6, 6)}),
@@ -125,7 +127,7 @@ def write_even_gemma3(folder):
 
 
 @one_in(2, turn=1)
-@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups", "bf16-products"])
+@pytest.mark.parametrize("number_format", WITH_BLOCKS)
 @pytest.mark.parametrize("write", [write_qwen2, write_qwen3, write_phi3, write_even_gemma3])
 def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_path):
     manifest = export_pair(
@@ -145,7 +147,7 @@ def test_whole_families_are_fused_with_every_cache(write, number_format, tmp_pat
 
 @one_in(2)
 @pytest.mark.skipif(installed_kernels() is None, reason="bodies round otherwise")
-@pytest.mark.parametrize("number_format", ["int8", "int4", "int8-groups", "bf16-products"])
+@pytest.mark.parametrize("number_format", WITH_BLOCKS)
 @pytest.mark.parametrize("write", [write_qwen2, write_qwen3, write_phi3, write_even_gemma3])
 def test_a_fused_model_has_the_bits_of_one_that_is_not_fused(
     write, number_format, tmp_path, monkeypatch

@@ -8,6 +8,7 @@ feedback. The moments are those of what the products read, and bounded in memory
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -32,15 +33,13 @@ from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
 from edgespec_export.quantization import gptq
-from edgespec_export.quantization.gptq import (
-    Rounded,
-    nearest,
-    with_error_feedback,
-)
+from edgespec_export.quantization.gptq import Rounded, float16_grids
 from edgespec_export.quantization.rounding import pack_codes
 from edgespec_export.quantization.source_grid import on_grid
 from edgespec_runtimes.ort.session import open_session
 
+nearest = partial(gptq.nearest, group=GROUP, search=float16_grids)
+with_error_feedback = partial(gptq.with_error_feedback, group=GROUP, search=float16_grids)
 SIZES = {
     "vocab_size": 272,
     "tokenizer": byte_tokenizer(272),
@@ -162,8 +161,8 @@ def error_of(rounded, matrix, moments):
 @pytest.mark.parametrize("seed", range(5))
 def test_error_feedback_costs_less_than_half_of_nearest(seed):
     matrix, moments = case(np.random.default_rng(seed))
-    by_nearest = error_of(nearest(matrix, GROUP), matrix, moments)
-    with_feedback = error_of(with_error_feedback(matrix, moments, GROUP), matrix, moments)
+    by_nearest = error_of(nearest(matrix), matrix, moments)
+    with_feedback = error_of(with_error_feedback(matrix, moments), matrix, moments)
     assert with_feedback < 0.5 * by_nearest
 
 
@@ -171,23 +170,23 @@ def test_error_feedback_costs_less_than_half_of_nearest(seed):
 def test_it_is_the_feedback_that_helps(seed, monkeypatch):
     """The same code with moments that are not correlated: nothing to hand on."""
     matrix, moments = case(np.random.default_rng(seed))
-    with_feedback = error_of(with_error_feedback(matrix, moments, GROUP), matrix, moments)
+    with_feedback = error_of(with_error_feedback(matrix, moments), matrix, moments)
     alone = np.diag(np.diag(moments))
-    without = error_of(with_error_feedback(matrix, alone, GROUP), matrix, moments)
+    without = error_of(with_error_feedback(matrix, alone), matrix, moments)
     assert with_feedback < 0.5 * without
 
 
 def test_searched_grids_are_better_than_the_widest(rng, monkeypatch):
     matrix = rng.standard_t(3, size=(40, 96)).astype(np.float32)
-    searched = error_of(nearest(matrix, GROUP), matrix, np.eye(96))
+    searched = error_of(nearest(matrix), matrix, np.eye(96))
     monkeypatch.setattr(gptq, "GRIDS", gptq.GRIDS[:1])
-    widest = error_of(nearest(matrix, GROUP), matrix, np.eye(96))
+    widest = error_of(nearest(matrix), matrix, np.eye(96))
     assert searched < 0.95 * widest
 
 
 def test_nearest_is_within_half_a_step_or_at_the_end_of_the_range(rng):
     matrix = rng.normal(size=(40, 96)).astype(np.float32)
-    rounded = nearest(matrix, GROUP)
+    rounded = nearest(matrix)
     step, low = (np.repeat(x.astype(np.float64), GROUP, axis=1) for x in rounded[1:])
     values = restored(rounded)
     ends = np.isclose(values, low) | np.isclose(values, low + 15 * step)
@@ -222,14 +221,14 @@ def test_weights_beside_a_grid_are_on_none(rng):
 
 @pytest.mark.parametrize("matrix", [np.zeros((3, 64), "f4"), np.full((3, 64), 1e-9, "f4")])
 def test_weights_that_vanish_stay_finite(matrix):
-    for rounded in (nearest(matrix, GROUP), with_error_feedback(matrix, np.eye(64), GROUP)):
+    for rounded in (nearest(matrix), with_error_feedback(matrix, np.eye(64))):
         assert error_of(rounded, matrix, np.eye(64)) <= 1e-12
 
 
 def test_inputs_that_are_always_zero_are_no_obstacle(rng):
     matrix, moments = case(rng)
     moments[:, 10] = moments[10] = 0
-    assert np.isfinite(error_of(with_error_feedback(matrix, moments, GROUP), matrix, moments))
+    assert np.isfinite(error_of(with_error_feedback(matrix, moments), matrix, moments))
 
 
 # --- moments -------------------------------------------------------------------------------------
@@ -387,9 +386,9 @@ def test_a_matrix_is_rounded_in_blocks_of_rows_as_a_whole(monkeypatch, kind):
     if kind == "weights on a grid":
         matrix = np.rint(matrix * 3).clip(-7, 8) / np.float32(4)
         matrix[:, ::32], matrix[:, 1::32] = -7 / 4, 2
-    whole = rounded_of(on_grid(matrix, 32)), nearest(matrix, 32)
+    whole = rounded_of(on_grid(matrix, 32)), nearest(matrix)
     monkeypatch.setattr(gptq, "BLOCK", 5 * 64)
-    blocks = rounded_of(on_grid(matrix, 32)), nearest(matrix, 32)
+    blocks = rounded_of(on_grid(matrix, 32)), nearest(matrix)
     assert (whole[0] is None) == (blocks[0] is None) == (kind == "any weights")
     for expected, found in zip(whole, blocks, strict=True):
         for one, other in zip(expected or (), found or (), strict=True):

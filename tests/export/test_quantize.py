@@ -155,6 +155,7 @@ MAX_DIFFERENCE = {
     "bf16-products": 0.01,
     "int8": 0.05,
     "int4": 0.2,
+    "int4-int8": 0.2,
     "int8-weights": 0.05,
     "int4-weights": 0.2,
 }

@@ -26,6 +26,7 @@ from operator_calls import (
     MANY,
     add_outputs,
     bfloat16_weights_of,
+    int4_int8_weights_of,
     int4_weights_of,
     int8_group_weights_of,
     one_call,
@@ -64,6 +65,7 @@ def cached_parts(rng, count, shape, complete):
 PRODUCTS = {
     "Int8": (weights_of, lambda width, out: {}),
     "Int4": (int4_weights_of, lambda width, out: {"k": width, "n": out}),
+    "Int4Int8": (int4_int8_weights_of, lambda width, out: {}),
     "Int8Group": (int8_group_weights_of, lambda width, out: {"k": width, "n": out}),
     "BFloat16Row": (bfloat16_weights_of, lambda width, out: {}),
 }

@@ -25,7 +25,7 @@ KERNELS = installed_kernels()
 pytestmark = pytest.mark.skipif(
     KERNELS is None or not KERNELS.keep_packed, reason="there are no kernels that keep weights"
 )
-FORMATS = ["int8", "int4", "int8-groups", "fp16", "bf16-products"]
+FORMATS = ["int8", "int4", "int4-int8", "int8-groups", "fp16", "bf16-products"]
 TOKENS = list(b"The same bits, wherever the weights lie.")
 
 

@@ -16,7 +16,8 @@ from edgespec.library.exporting import BUILT_IN
 __all__ = ["export"]
 
 FORMATS = (
-    "fp32, fp16, bf16, bf16-products, int8, int4, int8-groups, int8-weights or int4-weights; may "
+    "fp32, fp16, bf16, bf16-products, int8, int4, int4-int8, int8-groups, int8-weights or "
+    "int4-weights; may "
     "be repeated, the first is what `generate` takes. Default: "
 )
 CACHES = (

@@ -46,7 +46,8 @@ def calibrated(
         scratch: a folder for the model in float32, which is deleted at the end.
     """
     number_format = FORMATS[name]
-    if number_format.calibrated is None:
+    how = number_format.calibrated
+    if how is None:
         yield number_format.make()
         return
     reason = obstacle(checkpoint, family, calibration)
@@ -62,10 +63,17 @@ def calibrated(
         scratch.mkdir(parents=True)
         texts = windows(checkpoint.tokenizer, calibration.texts, family.positions)
         _log.info("%s: %s calibrated on %d tokens", checkpoint.label, name, sum(map(len, texts)))
-        return Moments(checkpoint.weights, family, scratch, texts, calibration.device)
+        return Moments(
+            checkpoint.weights,
+            family,
+            scratch,
+            texts,
+            calibration.device,
+            how.recording,
+        )
 
     try:
-        yield number_format.calibrated(lambda product: moments().of(product))
+        yield how.make(lambda product: moments().of(product))
     finally:
         if scratch.exists():
             shutil.rmtree(scratch)

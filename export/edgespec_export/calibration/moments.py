@@ -7,13 +7,14 @@ memory is bounded: those of all products of a large model would be larger than t
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from edgespec.device.device import Device
+from edgespec.errors import EdgespecError
 from edgespec_export.calibration.reading_model import ReadingModel
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.families.family import Family
@@ -33,6 +34,7 @@ class Moments:
     Args:
         folder: where float32 weights of the model are written; may be deleted afterwards.
         texts: token ids of the texts.
+        recording: makes the format that records them.
         limit: bytes of the moments that are computed at once.
     """
 
@@ -43,24 +45,35 @@ class Moments:
         folder: Path,
         texts: Sequence[Sequence[int]],
         device: Device,
+        recording: Callable[[], Recording] = Recording,
         limit: int = MOMENTS_BYTES,
     ) -> None:
-        self._model = ReadingModel(weights, family, folder, texts, device)
+        self._recording = recording()
+        self._model = ReadingModel(weights, family, folder, texts, device, self._recording)
         self._graph_of: dict[str, str] = {}
         self._batches: list[list[str]] = []
         for graph in family.graphs:
-            recording = Recording()
-            self._model.emitted(graph, recording)
-            self._batches += batches(recording.sizes, limit)
-            self._graph_of |= dict.fromkeys(recording.sizes, graph)
+            self._model.emitted(graph, self._recording)
+            sizes, self._recording.sizes = self._recording.sizes, {}
+            self._batches += batches(sizes, limit)
+            self._graph_of |= dict.fromkeys(sizes, graph)
         self._held: dict[str, Float] = {}
 
     def of(self, product: str) -> Float:
-        """XᵀX [in, in] of a product's inputs, over all texts."""
+        """XᵀX [in, in] of a product's inputs, over all texts.
+
+        Raises:
+            EdgespecError: they overflow float32.
+        """
         if product not in self._held:
             self._held = {}  # before the next are computed
             (batch,) = (batch for batch in self._batches if product in batch)
             self._held = self._measured(batch)
+        if not np.isfinite(self._held[product]).all():
+            name = product.split("+")[0]
+            raise EdgespecError(
+                f"what {name!r} reads overflows; choose other texts, or --calibration none"
+            )
         return self._held[product]
 
     def _measured(self, batch: Sequence[str]) -> dict[str, Float]:
@@ -68,7 +81,8 @@ class Moments:
         done, count = self._batches.index(list(batch)) + 1, len(self._batches)
         _log.info("calibration %d of %d: %d products of the %s", done, count, len(batch), graph)
         names = [moments_name(product) for product in batch]
-        session = self._model.session(self._model.emitted(graph, Recording(batch)), names)
+        self._recording.wanted = batch
+        session = self._model.session(self._model.emitted(graph, self._recording), names)
         sums: dict[str, Float] = {}
         for inputs in self._model.inputs(graph, session):
             results = session.run(names, inputs)

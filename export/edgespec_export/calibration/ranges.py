@@ -17,6 +17,7 @@ from edgespec_export.calibration.calibrated import Calibration, obstacle
 from edgespec_export.calibration.reading_model import ReadingModel
 from edgespec_export.calibration.texts import windows
 from edgespec_export.checkpoint.checkpoint import Checkpoint
+from edgespec_export.components.number_format import FullPrecision
 from edgespec_export.families.family import Family
 from edgespec_export.quantization.activations.qdq import Range
 from edgespec_export.quantization.activations.range_recording import RangeRecording, range_name
@@ -64,7 +65,7 @@ def _measured(
     texts: Sequence[Sequence[int]],
     device: Device,
 ) -> Ranges:
-    model = ReadingModel(checkpoint.weights, family, folder, texts, device)
+    model = ReadingModel(checkpoint.weights, family, folder, texts, device, FullPrecision())
     found: Ranges = {}
     for name in family.graphs:
         recording = RangeRecording()

@@ -14,7 +14,7 @@ from edgespec.artifact import graph_io
 from edgespec.device.device import Device
 from edgespec_export.checkpoint.weights import Weights
 from edgespec_export.components.attention.standard_attention import Standard
-from edgespec_export.components.number_format import FullPrecision, NumberFormat
+from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.families.family import Family
 from edgespec_export.onnx_graph.external_data import WeightFile
 from edgespec_export.onnx_graph.graph import Graph
@@ -28,6 +28,7 @@ class ReadingModel:
     Args:
         folder: where float32 weights of the model are written; may be deleted afterwards.
         texts: token ids of the texts.
+        plain: the model in float32; formats that are emitted have the same checkpoint.
     """
 
     def __init__(
@@ -37,10 +38,13 @@ class ReadingModel:
         folder: Path,
         texts: Sequence[Sequence[int]],
         device: Device,
+        plain: NumberFormat,
     ) -> None:
         self.family = family
         self._folder, self._texts, self._device = folder, texts, device
-        self._file = WeightFile(folder / "weights.data", family.view(weights))
+        self._plain = plain
+        read = plain.transform_checkpoint(family.view(weights), family.residual_stream())
+        self._file = WeightFile(folder / "weights.data", read)
 
     def emitted(self, name: str, number_format: NumberFormat) -> Graph:
         """A graph of the model, whose format may add outputs to it."""
@@ -77,7 +81,7 @@ class ReadingModel:
             return
         layers = range(self.family.layers)
         names = [name for layer in layers for name in graph_io.cross_names(layer)]
-        session = self.session(self.emitted(graph_io.ENCODER, FullPrecision()), names)
+        session = self.session(self.emitted(graph_io.ENCODER, self._plain), names)
         for text in self._texts:
             given = {graph_io.TOKENS: np.array(text, np.int64)}
             yield dict(zip(names, session.run(names, given), strict=True))

@@ -6,8 +6,8 @@ The symbols in shapes:
     stand; layout: 3, a row's start, position and index; part: 2, its start and count
     k, n: columns before and after a matrix product; inner: columns between the two of a fused
     block, and of a convolution; taps: positions that a convolution reads, its own included
-    groups: inputs of an int4 or int8-groups product are in groups of 32, k = 32 · groups, each with
-    its scale; closing_groups: inner = 32 · closing_groups
+    groups: inputs of an int4, int4-int8 or int8-groups product are in groups of 32, each with its
+    scale or step: k = 32 · groups; closing_groups: inner = 32 · closing_groups
     group: 32; group_bytes: 16, as a byte holds two weights of 4 bits
     block, closing_block: rows of a Hadamard matrix; vocabulary: token ids
     heads, kv_heads: query heads, key/value heads; size: numbers of a head; half_size: size / 2
@@ -46,6 +46,7 @@ __all__ = [
     "HADAMARD",
     "HEADS",
     "HEAD_ROWS",
+    "INT4_INT8_WEIGHTS",
     "INT4_WEIGHTS",
     "INT8_GROUP_TABLE",
     "INT8_GROUP_WEIGHTS",
@@ -160,6 +161,16 @@ INT4_WEIGHTS = Part(
         _constant("minimum", FLOAT16, "n", "groups"),
     ),
     attributes=GROUP_SIZES,
+)
+# A weight is (code · step + offset) · scale, with whole numbers of 8 bits between the parentheses.
+INT4_INT8_WEIGHTS = Part(
+    "Int4Int8Weights",
+    (
+        _constant("weights", UINT8, "n", "groups", "group_bytes"),
+        _constant("steps", UINT8, "n", "groups"),
+        _constant("offsets", INT8, "n", "groups"),
+        _constant("scale", FLOAT, "n"),
+    ),
 )
 # A weight is (code - 128) · scale.
 INT8_GROUP_WEIGHTS = Part(

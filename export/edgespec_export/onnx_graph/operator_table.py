@@ -128,6 +128,9 @@ class WeightFormat:
 WEIGHT_FORMATS = (
     WeightFormat("Int8", "", parts.INT8_WEIGHTS, parts.STATIC_NORM, (parts.HADAMARD,)),
     WeightFormat("Int4", "Int4", parts.INT4_WEIGHTS, parts.NORM),
+    WeightFormat(
+        "Int4Int8", "Int4Int8", parts.INT4_INT8_WEIGHTS, parts.STATIC_NORM, (parts.HADAMARD,)
+    ),
     WeightFormat("Int8Group", "Int8Group", parts.INT8_GROUP_WEIGHTS, parts.NORM),
     WeightFormat("BFloat16Row", "BFloat16Row", parts.BFLOAT16_WEIGHTS, parts.NORM),
 )

@@ -22,13 +22,17 @@ __all__ = [
     "INT8_MATMUL",
     "RMS_NORM_HADAMARD_INT8_MATMUL",
     "RMS_NORM_INT8_MATMUL",
+    "hadamard_int8_matmul",
+    "int8_matmul",
     "normed_rows",
+    "rms_norm_hadamard_int8_matmul",
+    "rms_norm_int8_matmul",
     "rotated",
     "row_scales",
 ]
 
 
-def _int8_matmul(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
+def int8_matmul(f: Body, x: ir.Value, weights: ir.Value, scale: ir.Value) -> Sequence[ir.Value]:
     """x · weights; each row of x is rounded with a scale that maps its largest number to ±127."""
     row_scale = row_scales(f, x)
     # Division first: QuantizeLinear with a scale for each row needs a zero point for each row.
@@ -69,7 +73,7 @@ def _int8_head(
     normed = normed_rows(f, rotated(f, x, hadamard), norm)
     # ONNX Runtime transposes the table once, when it loads the graph.
     weights = f.op.Transpose(table, perm=[1, 0])
-    (logits,) = _int8_matmul(f, rotated(f, normed, hadamard), weights, scale)
+    (logits,) = int8_matmul(f, rotated(f, normed, hadamard), weights, scale)
     asked = f.op.Mul(f.op.Min(choose, f.ints(1)), f.op.Shape(logits))  # [rows, V], or [0, 0]
     count = _first(f, asked, f.ints(1))
     # At least one row: before 1.31, ONNX Runtime's TopK of no rows ended the process, and on WebGPU
@@ -106,7 +110,7 @@ def _hadamard_rotation(f: Body, x: ir.Value, hadamard: ir.Value) -> Sequence[ir.
     return [rotated(f, x, hadamard)]
 
 
-def _rms_norm_int8_matmul(
+def rms_norm_int8_matmul(
     f: Body, x: ir.Value, norm: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
     """x / √(mean(x²) + ε) · norm, rounded with one scale, `step`, for all rows."""
@@ -119,7 +123,7 @@ def normed_rows(f: Body, x: ir.Value, norm: ir.Value) -> ir.Value:
     return f.op.RMSNormalization(x, norm, axis=-1, epsilon=f.given("epsilon"))
 
 
-def _rms_norm_hadamard_int8_matmul(
+def rms_norm_hadamard_int8_matmul(
     f: Body,
     x: ir.Value,
     norm: ir.Value,
@@ -127,15 +131,15 @@ def _rms_norm_hadamard_int8_matmul(
     weights: ir.Value,
     scale: ir.Value,
 ) -> Sequence[ir.Value]:
-    """`_hadamard_int8_matmul` of x / √(mean(x²) + ε) · norm."""
-    return _hadamard_int8_matmul(f, normed_rows(f, x, norm), hadamard, weights, scale)
+    """`hadamard_int8_matmul` of x / √(mean(x²) + ε) · norm."""
+    return hadamard_int8_matmul(f, normed_rows(f, x, norm), hadamard, weights, scale)
 
 
-def _hadamard_int8_matmul(
+def hadamard_int8_matmul(
     f: Body, x: ir.Value, hadamard: ir.Value, weights: ir.Value, scale: ir.Value
 ) -> Sequence[ir.Value]:
-    """`_int8_matmul` of rotated rows."""
-    return _int8_matmul(f, rotated(f, x, hadamard), weights, scale)
+    """`int8_matmul` of rotated rows."""
+    return int8_matmul(f, rotated(f, x, hadamard), weights, scale)
 
 
 def rotated(f: Body, x: ir.Value, hadamard: ir.Value) -> ir.Value:
@@ -154,12 +158,10 @@ def _scaled(
     return f.op.Mul(product, f.op.Mul(row_scale, scale))
 
 
-INT8_MATMUL = Function("Int8MatMul", _int8_matmul)
+INT8_MATMUL = Function("Int8MatMul", int8_matmul)
 INT8_HEAD = Function("Int8Head", _int8_head)
-RMS_NORM_INT8_MATMUL = Function("RMSNormInt8MatMul", _rms_norm_int8_matmul)
+RMS_NORM_INT8_MATMUL = Function("RMSNormInt8MatMul", rms_norm_int8_matmul)
 INT8_EMBEDDING = Function("Int8Embedding", _int8_embedding)
 HADAMARD_ROTATION = Function("HadamardRotation", _hadamard_rotation)
-HADAMARD_INT8_MATMUL = Function("HadamardInt8MatMul", _hadamard_int8_matmul)
-RMS_NORM_HADAMARD_INT8_MATMUL = Function(
-    "RMSNormHadamardInt8MatMul", _rms_norm_hadamard_int8_matmul
-)
+HADAMARD_INT8_MATMUL = Function("HadamardInt8MatMul", hadamard_int8_matmul)
+RMS_NORM_HADAMARD_INT8_MATMUL = Function("RMSNormHadamardInt8MatMul", rms_norm_hadamard_int8_matmul)

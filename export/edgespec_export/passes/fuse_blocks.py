@@ -40,6 +40,12 @@ from edgespec_export.operators.half_ops import (
     BFLOAT16_ROW_MATMUL,
     RMS_NORM_BFLOAT16_ROW_MATMUL,
 )
+from edgespec_export.operators.int4_int8_ops import (
+    HADAMARD_INT4_INT8_MATMUL,
+    INT4_INT8_MATMUL,
+    RMS_NORM_HADAMARD_INT4_INT8_MATMUL,
+    RMS_NORM_INT4_INT8_MATMUL,
+)
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
 from edgespec_export.operators.int8_group_ops import (
     INT8_GROUP_MATMUL,
@@ -176,6 +182,13 @@ _FORMATS = (
         HADAMARD_INT8_MATMUL,
     ),
     _Format("Int4", RMS_NORM_INT4_MATMUL, RMS_NORM_INT4_MATMUL, INT4_MATMUL, INT4_MATMUL),
+    _Format(
+        "Int4Int8",
+        RMS_NORM_INT4_INT8_MATMUL,
+        RMS_NORM_HADAMARD_INT4_INT8_MATMUL,
+        INT4_INT8_MATMUL,
+        HADAMARD_INT4_INT8_MATMUL,
+    ),
     _Format(
         "Int8Group",
         RMS_NORM_INT8_GROUP_MATMUL,

@@ -19,8 +19,10 @@ from edgespec_export.components.number_format import FullPrecision, NumberFormat
 from edgespec_export.operators.half_ops import BFLOAT16_MATMUL, FLOAT16_MATMUL
 from edgespec_export.quantization.half import BFloat16Products, Half
 from edgespec_export.quantization.int4 import Int4
+from edgespec_export.quantization.int4_int8 import Int4Int8
 from edgespec_export.quantization.int8 import Int8
 from edgespec_export.quantization.int8_groups import Int8Groups
+from edgespec_export.quantization.recording import Recording, RotatedRecording
 from edgespec_export.quantization.weight_only import WeightOnly
 
 __all__ = ["FORMATS", "Format", "WebFormat"]
@@ -43,21 +45,33 @@ class WebFormat:
 
 
 @dataclass(frozen=True)
+class Calibrated:
+    """How a format is made that rounds by moments.
+
+    Attributes:
+        make: makes it with the moments of what products read.
+        recording: makes what records them, of the model that the format rounds.
+    """
+
+    make: Callable[[Moments], NumberFormat]
+    recording: Callable[[], Recording]
+
+
+@dataclass(frozen=True)
 class Format:
     """A number format, and what others must know of it. No field has a default: a new format says
     everything.
 
     Attributes:
         make: makes it without calibration.
-        calibrated: makes it with the moments of what products read, by which it rounds better; None
-            where it does not.
+        calibrated: how it rounds better by moments of what products read; None where it does not.
         run_by_kernels: the manifest says it to devices (`Variant.run_by_kernels`).
         row_cost: likewise (`Variant.row_cost`).
         web: None if it was not run in a browser.
     """
 
     make: Callable[[], NumberFormat]
-    calibrated: Callable[[Moments], NumberFormat] | None
+    calibrated: Calibrated | None
     run_by_kernels: bool
     row_cost: RowCost
     web: WebFormat | None
@@ -106,7 +120,18 @@ FORMATS = {
         Int8, calibrated=None, run_by_kernels=True, row_cost=INT8_COST, web=WebFormat(1.0, 1.6)
     ),
     "int4": Format(
-        Int4, calibrated=Int4, run_by_kernels=True, row_cost=INT4_COST, web=WebFormat(0.7, 2.4)
+        Int4,
+        calibrated=Calibrated(Int4, Recording),
+        run_by_kernels=True,
+        row_cost=INT4_COST,
+        web=WebFormat(0.7, 2.4),
+    ),
+    "int4-int8": Format(
+        Int4Int8,
+        calibrated=Calibrated(Int4Int8, RotatedRecording),
+        run_by_kernels=True,
+        row_cost=INT8_COST,
+        web=None,
     ),
     "int8-groups": Format(
         Int8Groups, calibrated=None, run_by_kernels=True, row_cost=INT8_GROUPS_COST, web=None

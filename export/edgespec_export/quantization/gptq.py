@@ -10,7 +10,7 @@ matrix is in memory at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +21,13 @@ from edgespec_export.quantization.rounding import pack_codes
 __all__ = [
     "DAMPING",
     "HIGHEST",
+    "GridSearch",
     "Rounded",
+    "best_grids",
+    "float16_grids",
     "joined",
     "nearest",
+    "rounded",
     "rounded_on",
     "row_blocks",
     "to_codes",
@@ -31,6 +35,8 @@ __all__ = [
 ]
 
 Float = npt.NDArray[np.float32]
+# The scale and the minimum of each group [out, groups, group], by the importance of its inputs.
+GridSearch = Callable[[Float, Float], tuple[Float, Float]]
 
 DAMPING = 0.01  # of the mean second moment, added to each: moments of few rows are singular
 HIGHEST = 15  # code
@@ -52,14 +58,21 @@ class Rounded(NamedTuple):
     minimum: npt.NDArray[np.float16]
 
 
-def nearest(matrix: Float, group: int) -> Rounded:
+def rounded(matrix: Float, moments: Float | None, group: int, search: GridSearch) -> Rounded:
+    """`with_error_feedback` where there are moments; else `nearest`."""
+    if moments is None:
+        return nearest(matrix, group, search)
+    return with_error_feedback(matrix, moments, group, search)
+
+
+def nearest(matrix: Float, group: int, search: GridSearch) -> Rounded:
     """Each group on the grid with the least squared error, each weight on the nearest code."""
     importance = np.ones(group, np.float32)
     blocks = (rows.reshape(len(rows), -1, group) for rows in row_blocks(matrix))
-    return joined([rounded_on(columns, *_grids(columns, importance)) for columns in blocks])
+    return joined([rounded_on(columns, *search(columns, importance)) for columns in blocks])
 
 
-def with_error_feedback(matrix: Float, moments: Float, group: int) -> Rounded:
+def with_error_feedback(matrix: Float, moments: Float, group: int, search: GridSearch) -> Rounded:
     """`nearest`, but each input's error is taken up by the inputs after it.
 
     Args:
@@ -75,7 +88,7 @@ def with_error_feedback(matrix: Float, moments: Float, group: int) -> Rounded:
         block = slice(first, first + group)
         within = factor[block, block]
         importance = np.diag(within) ** np.float32(-2)
-        scale, minimum = _grids(np.ascontiguousarray(rest[block].T)[:, None], importance)
+        scale, minimum = search(np.ascontiguousarray(rest[block].T)[:, None], importance)
         scales[index], minimums[index] = scale[:, 0], minimum[:, 0]
         errors = np.empty((group, out), np.float32)
         for i, weights in enumerate(rest[block]):
@@ -121,13 +134,21 @@ def to_codes(
     return np.rint((weights - minimum) / step).clip(0, HIGHEST).astype(np.uint8)
 
 
-def _grids(columns: Float, importance: Float) -> tuple[Float, Float]:
+def float16_grids(columns: Float, importance: Float) -> tuple[Float, Float]:
     """The scale and the minimum of each group [out, groups, group] with the least squared error, as
     float16 has them."""
     low, high = columns.min(axis=2), columns.max(axis=2)
-    least = np.full(low.shape, np.inf, np.float32)
-    best = np.zeros_like(low), np.zeros_like(low)
-    for scale, minimum in _tried(low, high - low):
+    return best_grids(columns, importance, _tried(low, high - low))
+
+
+def best_grids(
+    columns: Float, importance: Float, grids: Iterable[tuple[Float, Float]]
+) -> tuple[Float, Float]:
+    """Of some grids, each a scale and a minimum [out, groups] of all groups [out, groups, group],
+    each group's with the least squared error."""
+    least = np.full(columns.shape[:2], np.inf, np.float32)
+    best = np.zeros_like(least), np.zeros_like(least)
+    for scale, minimum in grids:
         codes = to_codes(columns, scale[:, :, None], minimum[:, :, None])
         error = columns - codes * scale[:, :, None] - minimum[:, :, None]
         cost = (error * error) @ importance

@@ -22,7 +22,7 @@ from edgespec_export.operators.int8_ops import INT8_MATMUL
 from edgespec_export.quantization.int8_tables import int8_matrix
 from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
-__all__ = ["Grouped", "finite_rows", "finite_tensor", "sizes"]
+__all__ = ["Grouped", "WholeGroups", "finite_rows", "finite_tensor", "sizes"]
 
 Float = npt.NDArray[np.float32]
 
@@ -46,7 +46,7 @@ class Grouped(NumberFormat):
     normed_product: Function
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._groups = WholeGroups(self.name)
 
     @abstractmethod
     def weights(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ...]:
@@ -54,7 +54,7 @@ class Grouped(NumberFormat):
 
     def linear(self, g: Graph, x: ir.Value, linear: Linear) -> Sequence[ir.Value]:
         names = linear.weights
-        if self._is_grouped(g, names):
+        if self._groups.divide(g, names):
             (y,) = g.call(self.product, x, *self.weights(g, names), **sizes(g, names))
         else:
             (y,) = g.call(INT8_MATMUL, x, *int8_matrix(g, names))
@@ -81,13 +81,25 @@ class Grouped(NumberFormat):
         )
         return split_outputs(g, add_biases(g, y, linear), linear)
 
-    def _is_grouped(self, g: Graph, names: Sequence[str]) -> bool:
-        """Whether groups divide the matrices' inputs; if not, logs it once for all layers."""
+
+class WholeGroups:
+    """Whether groups divide the inputs of matrices; where not, they are stored in int8.
+
+    Args:
+        name: of the format.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._said: set[str] = set()
+
+    def divide(self, g: Graph, names: Sequence[str]) -> bool:
+        """Logs matrices that they do not divide, once for all layers."""
         width = g.weights.shape(names[0])[1]
         line = f"{re.sub(r'[0-9]+', '*', names[0])}: {width} inputs are no multiple of {GROUP}"
         if width % GROUP and line not in self._said:
             self._said.add(line)
-            logger.info("%s; stored in int8 instead of %s", line, self.name)
+            logger.info("%s; stored in int8 instead of %s", line, self._name)
         return width % GROUP == 0
 
 

@@ -11,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from edgespec.errors import EdgespecError
 from edgespec_export.components.output_head import OutputHead
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.grouped_rows import GROUP
 from edgespec_export.operators.int4_ops import INT4_MATMUL, RMS_NORM_INT4_MATMUL
-from edgespec_export.quantization.gptq import Rounded, joined, nearest, with_error_feedback
+from edgespec_export.quantization.gptq import (
+    Rounded,
+    float16_grids,
+    joined,
+    rounded,
+)
 from edgespec_export.quantization.grouped import Grouped, finite_tensor
 from edgespec_export.quantization.int8_tables import (
     embedding_of_unrotated,
@@ -63,11 +67,11 @@ class Int4(Grouped):
     def weights(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ir.Value, ir.Value]:
         """Codes, scales and minimums of matrices, one below the other."""
         name = "+".join(names)
-        rounded = cache(lambda: self._rounded(g, names))
+        made = cache(lambda: self._rounded(g, names))
         return (
-            g.stored(f"{name}.int4", lambda: rounded().codes),
-            g.stored(f"{name}.int4.scale", lambda: rounded().scale),
-            g.stored(f"{name}.int4.minimum", lambda: rounded().minimum),
+            g.stored(f"{name}.int4", lambda: made().codes),
+            g.stored(f"{name}.int4.scale", lambda: made().scale),
+            g.stored(f"{name}.int4.minimum", lambda: made().minimum),
         )
 
     def say_rounding(self, label: str) -> None:
@@ -89,18 +93,9 @@ class Int4(Grouped):
         others = [matrix for matrix, grid in zip(matrices, grids, strict=True) if grid is None]
         if not others:
             return joined([grid.rounded for grid in grids if grid is not None])
-        anew = self._rounded_anew(names, np.concatenate(others))
+        moments = self._moments("+".join(names)) if self._moments else None
+        anew = rounded(np.concatenate(others), moments, GROUP, float16_grids)
         return _in_order(grids, [len(matrix) for matrix in matrices], anew)
-
-    def _rounded_anew(self, names: Sequence[str], matrix: Float) -> Rounded:
-        if self._moments is None:
-            return nearest(matrix, GROUP)
-        moments = self._moments("+".join(names))
-        if not np.isfinite(moments).all():
-            raise EdgespecError(
-                f"what {names[0]!r} reads overflows; choose other texts, or --calibration none"
-            )
-        return with_error_feedback(matrix, moments, GROUP)
 
 
 def _in_order(grids: Sequence[OnGrid | None], rows: Sequence[int], anew: Rounded) -> Rounded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +15,7 @@ from edgespec_export.components.norms.norm import Norm, RmsNorm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.output_head import OutputHead
 from edgespec_export.components.residual_stream import ResidualStream
+from edgespec_export.onnx_graph.functions import Function
 from edgespec_export.onnx_graph.graph import Graph
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
@@ -39,7 +41,22 @@ from edgespec_export.quantization.int8_tables import (
 )
 from edgespec_export.quantization.side_by_side import add_biases, split_outputs
 
-__all__ = ["Int8"]
+__all__ = ["Int8", "Products"]
+
+
+class Products(NamedTuple):
+    """The operators that multiply with one format of weights: rows as they are, after an RMS norm,
+    rotated, and rotated after a norm."""
+
+    plain: Function
+    normed: Function
+    rotated: Function
+    normed_rotated: Function
+
+
+INT8_PRODUCTS = Products(
+    INT8_MATMUL, RMS_NORM_INT8_MATMUL, HADAMARD_INT8_MATMUL, RMS_NORM_HADAMARD_INT8_MATMUL
+)
 
 
 class Int8(NumberFormat):
@@ -73,8 +90,16 @@ class Int8(NumberFormat):
         (rows,) = g.call(INT8_EMBEDDING, tokens, *int8_table(g, name))
         return rows
 
+    def products(self, g: Graph, names: Sequence[str]) -> Products:
+        """The operators for matrices with the same input."""
+        return INT8_PRODUCTS
+
+    def matrix(self, g: Graph, names: Sequence[str]) -> tuple[ir.Value, ...]:
+        """These matrices, side by side, as the operators take them."""
+        return int8_matrix(g, names)
+
     def linear(self, g: Graph, x: ir.Value, linear: Linear) -> Sequence[ir.Value]:
-        (y,) = g.call(INT8_MATMUL, x, *int8_matrix(g, linear.weights))
+        (y,) = g.call(self.products(g, linear.weights).plain, x, *self.matrix(g, linear.weights))
         return split_outputs(g, add_biases(g, y, linear), linear)
 
     def normed_linears(
@@ -94,10 +119,10 @@ class Int8(NumberFormat):
         self, g: Graph, x: ir.Value, norm: RmsNorm, linear: Linear
     ) -> Sequence[ir.Value]:
         (y,) = g.call(
-            RMS_NORM_INT8_MATMUL,
+            self.products(g, linear.weights).normed,
             x,
             g.weight(norm.weight),
-            *int8_matrix(g, linear.weights),
+            *self.matrix(g, linear.weights),
             epsilon=norm.epsilon,
             step=self.RANGE / 127,
         )
@@ -112,11 +137,11 @@ class Int8(NumberFormat):
             y = self._rotated_product(g, norm.emit(g, x), linear)
             return split_outputs(g, y, linear)
         (y,) = g.call(
-            RMS_NORM_HADAMARD_INT8_MATMUL,
+            self.products(g, linear.weights).normed_rotated,
             x,
             g.weight(norm.weight),
             rotation.matrix,
-            *int8_matrix(g, linear.weights),
+            *self.matrix(g, linear.weights),
             epsilon=norm.epsilon,
             **rotation.shapes,
         )
@@ -127,12 +152,12 @@ class Int8(NumberFormat):
 
     def _rotated_product(self, g: Graph, x: ir.Value, linear: Linear) -> ir.Value:
         """The graph rotates x. An odd width has no Hadamard matrix: x is then not rotated."""
-        rotation = _rotation(g, linear)
+        rotation, products = _rotation(g, linear), self.products(g, linear.weights)
+        matrix = self.matrix(g, linear.weights)
         if rotation is None:
-            (y,) = g.call(INT8_MATMUL, x, *int8_matrix(g, linear.weights))
-            return add_biases(g, y, linear)
-        matrix = int8_matrix(g, linear.weights)
-        (y,) = g.call(HADAMARD_INT8_MATMUL, x, rotation.matrix, *matrix, **rotation.shapes)
+            (y,) = g.call(products.plain, x, *matrix)
+        else:
+            (y,) = g.call(products.rotated, x, rotation.matrix, *matrix, **rotation.shapes)
         return add_biases(g, y, linear)
 
     def unrotated(self, g: Graph, x: ir.Value, width: int) -> ir.Value:

@@ -32,6 +32,7 @@ set(kernel_sources
   ${kernels_src}/kernels/matmul_bfloat16.cpp
   ${kernels_src}/kernels/matmul_half.cpp
   ${kernels_src}/kernels/matmul_int4.cpp
+  ${kernels_src}/kernels/matmul_int4_int8.cpp
   ${kernels_src}/kernels/matmul_int8_groups.cpp
   ${kernels_src}/kernels/matmul_int8.cpp
   ${kernels_src}/kernels/mapped_file.cpp

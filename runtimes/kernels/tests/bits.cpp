@@ -23,6 +23,7 @@
 #include "kernels/matmul_bfloat16.h"
 #include "kernels/matmul_half.h"
 #include "kernels/matmul_int4.h"
+#include "kernels/matmul_int4_int8.h"
 #include "kernels/matmul_int8.h"
 #include "kernels/matmul_int8_groups.h"
 #include "kernels/rows.h"
@@ -285,6 +286,31 @@ void int4_products() {
           packed.multiply(rows, sum, y.data(), kOneThread);
           products.add(y);
         }
+      }
+    }
+  }
+}
+
+void int4_int8_products() {
+  Digest products("int4-int8 product");
+  for (const int64_t groups : {1, 2, 5, 18}) {
+    const int64_t in = groups * kGroup;
+    for (const int64_t out : {1, 31, 48, 200}) {
+      std::vector<uint8_t> codes(static_cast<size_t>(out * in / 2));
+      for (uint8_t& code : codes) code = static_cast<uint8_t>(random_bits() >> 56);
+      std::vector<uint8_t> steps(static_cast<size_t>(out * groups));
+      std::vector<int8_t> offsets(steps.size());
+      for (size_t i = 0; i < steps.size(); ++i) {
+        steps[i] = static_cast<uint8_t>(random_bits() % 18);
+        offsets[i] = static_cast<int8_t>(random_bits() % (256 - 15 * steps[i]) - 128);
+      }
+      const PackedInt4Int8 packed(codes.data(), steps.data(), offsets.data(), groups, out);
+      const auto scale = floats(out, 1e-2f);
+      for (const int64_t count : kCounts) {
+        const auto rows = quantized(rows_of_all_kinds(count, in), count, in);
+        std::vector<float> y(static_cast<size_t>(count * out));
+        packed.multiply(rows, scale.data(), nullptr, y.data(), kOneThread);
+        products.add(y);
       }
     }
   }
@@ -616,4 +642,5 @@ int main() {
   narrow_attention<int8_t>("attention in bfloat16, int8 cache", kBFloat16);
   rounded_attention();
   bfloat16_row_products();
+  int4_int8_products();
 }

@@ -49,18 +49,23 @@ void by_parts(int64_t rows, const Arguments&... arguments) {
   }
 }
 
+// Calls body(panel) for all panels, on several threads.
+template <typename Body>
+void each_panel(int64_t panels, int64_t panel_bytes, const Threads& threads, Body body) {
+  const Shares shares(panels, panel_bytes);
+  threads.each(shares.count(), [&](int64_t share) {
+    const int64_t end = shares.first_panel(share + 1);
+    for (int64_t panel = shares.first_panel(share); panel < end; ++panel) body(panel);
+  });
+}
+
 // Calls With<count>::run(first row, product, panel) for all rows and panels. One panel stays in the
 // cache for all rows.
 template <int most, template <int> typename With, typename Product>
 void each_panel(int64_t rows, int64_t panels, int64_t panel_bytes, const Product& product,
                 const Threads& threads) {
-  const Shares shares(panels, panel_bytes);
-  threads.each(shares.count(), [&](int64_t share) {
-    const int64_t end = shares.first_panel(share + 1);
-    for (int64_t panel = shares.first_panel(share); panel < end; ++panel) {
-      by_parts<most, With>(rows, product, panel);
-    }
-  });
+  each_panel(panels, panel_bytes, threads,
+             [&](int64_t panel) { by_parts<most, With>(rows, product, panel); });
 }
 
 }  // namespace edgespec

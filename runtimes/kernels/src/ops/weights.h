@@ -10,6 +10,7 @@
 #include "kernels/groups.h"
 #include "kernels/matmul_bfloat16.h"
 #include "kernels/matmul_int4.h"
+#include "kernels/matmul_int4_int8.h"
 #include "kernels/matmul_int8.h"
 #include "kernels/matmul_int8_groups.h"
 #include "kernels/rows.h"
@@ -28,21 +29,11 @@ void with_quantized(int64_t count, int64_t width, Quantize quantize, const Threa
   use(std::as_const(rows));
 }
 
-// Weights [k, n] of 8 bits and their scale [n].
-class Int8Matrix {
+// Weights in whole numbers as `Packed` has them, and their scale [n].
+template <typename Packed>
+class WholeMatrix {
  public:
   using Quantized = QuantizedRows;
-
-  Int8Matrix(const Setup& setup, const Constant<int8_t>& weights, const Constant<float>& scale,
-             Shapes& shapes)
-      : packed_(
-            packed(setup.constant(weights, shapes), weights.name, setup.store(weights, "8-bit"))) {
-    const auto scales = setup.constant(scale, shapes);
-    scale_.assign(scales.data, scales.data + out());
-    for (int64_t o = 0; o < out(); ++o) {
-      if (!std::isfinite(scale_[o])) fail(scale.name, "[", o, "] is ", scale_[o]);
-    }
-  }
 
   int64_t in() const { return packed_.in(); }
   int64_t out() const { return packed_.out(); }
@@ -52,6 +43,30 @@ class Int8Matrix {
     packed_.multiply(rows, scale_.data(), added, y, threads);
   }
 
+ protected:
+  WholeMatrix(Packed packed, const Setup& setup, const Constant<float>& scale, Shapes& shapes)
+      : packed_(std::move(packed)) {
+    const auto scales = setup.constant(scale, shapes);
+    scale_.assign(scales.data, scales.data + out());
+    for (int64_t o = 0; o < out(); ++o) {
+      if (!std::isfinite(scale_[o])) fail(scale.name, "[", o, "] is ", scale_[o]);
+    }
+  }
+
+ private:
+  Packed packed_;
+  std::vector<float> scale_;
+};
+
+// Weights [k, n] of 8 bits and their scale [n].
+class Int8Matrix : public WholeMatrix<PackedInt8> {
+ public:
+  Int8Matrix(const Setup& setup, const Constant<int8_t>& weights, const Constant<float>& scale,
+             Shapes& shapes)
+      : WholeMatrix(
+            packed(setup.constant(weights, shapes), weights.name, setup.store(weights, "8-bit")),
+            setup, scale, shapes) {}
+
  private:
   static PackedInt8 packed(const Tensor<const int8_t>& weights, const char* name,
                            const PackedStore& store) {
@@ -59,9 +74,6 @@ class Int8Matrix {
     if (in < 1 || out < 1) fail(name, " [", in, ", ", out, "] are empty");
     return PackedInt8(weights.data, in, out, out, 1, store);
   }
-
-  PackedInt8 packed_;
-  std::vector<float> scale_;
 };
 
 // Numbers [n, groups] of weights in groups.
@@ -73,7 +85,7 @@ struct GroupNumbers {
       : numbers(setup.constant(spec, shapes)), name(spec.name) {}
 
   // Fails where one is NaN or infinite.
-  void check_finite() const {
+  void check() const {
     constexpr uint16_t kExponent = 0x7C00;
     const int64_t out = numbers.shape[0], groups = numbers.shape[1];
     for (int64_t i = 0; i < out * groups; ++i) {
@@ -89,7 +101,7 @@ template <typename... Numbers>
 PackedStore checked(const PackedStore& store, const Numbers&... numbers) {
   return [store, numbers...](size_t bytes, const Fill& fill) {
     return store(bytes, [&](std::byte* packed) {
-      (numbers.check_finite(), ...);
+      (numbers.check(), ...);
       fill(packed);
     });
   };
@@ -107,6 +119,52 @@ inline std::pair<int64_t, int64_t> checked_groups(const Tensor<const uint8_t>& w
   return {out, groups};
 }
 
+// The inputs of an opening or of a closing product follow from its groups.
+inline void set_inputs(Shapes& shapes, bool is_closing, int64_t inputs) {
+  shapes.set(is_closing ? Dim::inner : Dim::k, inputs, "32 * groups");
+}
+
+// Steps and offsets [n, groups] of weights of 4 bits that expand to 8.
+struct GroupSteps {
+  Tensor<const uint8_t> steps;
+  Tensor<const int8_t> offsets;
+
+  // Fails where a weight would not be one of 8 bits.
+  void check() const {
+    const int64_t out = steps.shape[0], groups = steps.shape[1];
+    for (int64_t i = 0; i < out * groups; ++i) {
+      constexpr int kHighest = 15;
+      const int step = steps.data[i], offset = offsets.data[i];
+      if (kHighest * step + offset > INT8_MAX) {
+        fail("steps[", i / groups, ", ", i % groups, "] is ", step, " and the offset ", offset,
+             ", so that weights reach ", kHighest * step + offset, "; 8 bits hold up to 127");
+      }
+    }
+  }
+};
+
+// Weights of 4 bits [n, groups, group_bytes], their step and offset [n, groups], and their scale [n].
+class Int4Int8Matrix : public WholeMatrix<PackedInt4Int8> {
+ public:
+  Int4Int8Matrix(const Setup& setup, const Constant<uint8_t>& weights,
+                 const Constant<uint8_t>& steps, const Constant<int8_t>& offsets,
+                 const Constant<float>& scale, Shapes& shapes)
+      : WholeMatrix(packed(setup.constant(weights, shapes),
+                           {setup.constant(steps, shapes), setup.constant(offsets, shapes)},
+                           setup.store(weights, "4-bit to 8")),
+                    setup, scale, shapes) {
+    set_inputs(shapes, steps.dims[1] == Dim::closing_groups, in());
+  }
+
+ private:
+  static PackedInt4Int8 packed(const Tensor<const uint8_t>& weights, const GroupSteps& numbers,
+                               const PackedStore& store) {
+    const auto [out, groups] = checked_groups(weights, kGroup / 2);
+    return PackedInt4Int8(weights.data, numbers.steps.data, numbers.offsets.data, groups, out,
+                          checked(store, numbers));
+  }
+};
+
 // Weights in groups as `Packed` has them; quantized rows are in groups, too.
 template <typename Packed>
 class GroupedMatrix {
@@ -122,11 +180,9 @@ class GroupedMatrix {
   }
 
  protected:
-  // The inputs of an opening or a closing product follow from its groups, which `scale` has.
   GroupedMatrix(Packed packed, const Constant<Float16>& scale, Shapes& shapes)
       : packed_(std::move(packed)) {
-    const bool is_closing = scale.dims[1] == Dim::closing_groups;
-    shapes.set(is_closing ? Dim::inner : Dim::k, in(), "32 * groups");
+    set_inputs(shapes, scale.dims[1] == Dim::closing_groups, in());
   }
 
  private:
@@ -196,9 +252,12 @@ class BFloat16Matrix {
   PackedBFloat16 packed_;
 };
 
-// An operator's inputs whose weights are in bfloat16, or in groups; with minimums as well.
+// An operator's inputs whose weights are in bfloat16, expand to 8 bits, or are in groups; with
+// minimums as well.
 template <typename In>
 concept IsBFloat16 = std::same_as<decltype(In::weights), const Constant<BFloat16>>;
+template <typename In>
+concept IsExpanded = requires { In::steps; };
 template <typename In>
 concept IsGrouped = std::same_as<decltype(In::scale), const Constant<Float16>>;
 template <typename In>
@@ -209,6 +268,10 @@ concept HasMinimums = IsGrouped<In> && requires { In::minimum; };
 template <typename In>
 Int8Matrix opening_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::weights, In::scale, shapes};
+}
+template <IsExpanded In>
+Int4Int8Matrix opening_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::weights, In::steps, In::offsets, In::scale, shapes};
 }
 template <HasMinimums In>
 Int4Matrix opening_of(const Setup& setup, Shapes& shapes) {
@@ -226,6 +289,11 @@ template <typename In>
 Int8Matrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, In::closing_scale, shapes};
 }
+template <IsExpanded In>
+Int4Int8Matrix closing_of(const Setup& setup, Shapes& shapes) {
+  return {setup, In::closing_weights, In::closing_steps, In::closing_offsets, In::closing_scale,
+          shapes};
+}
 template <HasMinimums In>
 Int4Matrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, In::closing_scale, In::closing_minimum, shapes};
@@ -234,7 +302,6 @@ template <IsGrouped In>
 Int8GroupMatrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, In::closing_scale, shapes};
 }
-
 template <IsBFloat16 In>
 BFloat16Matrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, shapes};

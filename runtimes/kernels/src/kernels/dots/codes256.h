@@ -25,6 +25,29 @@ EDGESPEC_INLINE Codes low_nibbles(Codes both) {
 EDGESPEC_INLINE Codes high_nibbles(Codes both) {
   return low_nibbles({_mm256_srli_epi16(both.low, 4), _mm256_srli_epi16(both.high, 4)});
 }
+EDGESPEC_INLINE void store_codes(std::byte* to, Codes codes) {
+  auto* halves = reinterpret_cast<__m256i*>(to);
+  _mm256_storeu_si256(halves, codes.low);
+  _mm256_storeu_si256(halves + 1, codes.high);
+}
+// numbers[indices[i]] for each byte i, of 16 numbers.
+EDGESPEC_INLINE Codes looked_up(const std::byte* numbers, const uint8_t* indices) {
+  const auto* halves = reinterpret_cast<const __m256i*>(indices);
+  const __m256i sixteen =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+  return {_mm256_shuffle_epi8(sixteen, _mm256_loadu_si256(halves)),
+          _mm256_shuffle_epi8(sixteen, _mm256_loadu_si256(halves + 1))};
+}
+// codes · steps + offsets, of codes of 4 bits. A product fits into a byte, so that one multiplication
+// makes two: of two codes that have the same step.
+EDGESPEC_INLINE Codes even_bytes(Codes steps) {
+  const __m256i even = _mm256_set1_epi16(0xFF);
+  return {_mm256_and_si256(steps.low, even), _mm256_and_si256(steps.high, even)};
+}
+EDGESPEC_INLINE Codes expanded(Codes codes, Codes even_steps, Codes offsets) {
+  return {_mm256_add_epi8(_mm256_mullo_epi16(codes.low, even_steps.low), offsets.low),
+          _mm256_add_epi8(_mm256_mullo_epi16(codes.high, even_steps.high), offsets.high)};
+}
 // Bit `bit` of each byte of `bits` becomes the fifth bit of the code.
 template <int bit>
 EDGESPEC_INLINE Codes with_fifth_bit(Codes codes, Codes bits) {

@@ -7,6 +7,7 @@
 namespace edgespec {
 
 constexpr int64_t kInt8Step = 4;  // inputs that are packed together
+constexpr int64_t kInt8Run = 4;   // of them, one after the other, of one output
 
 // The index of a weight within its step of a panel.
 constexpr int64_t packed_int8_index(int64_t output, int64_t input) {

@@ -34,6 +34,27 @@ EDGESPEC_INLINE Codes low_nibbles(Codes both) {
 EDGESPEC_INLINE Codes high_nibbles(Codes both) {
   return by_register<Codes>([](uint8x16_t x) { return vshrq_n_u8(x, 4); }, both);
 }
+EDGESPEC_INLINE void store_codes(std::byte* to, Codes codes) {
+  auto* bytes = reinterpret_cast<uint8_t*>(to);
+  vst1q_u8(bytes, codes.a);
+  vst1q_u8(bytes + 16, codes.b);
+  vst1q_u8(bytes + 32, codes.c);
+  vst1q_u8(bytes + 48, codes.d);
+}
+// numbers[indices[i]] for each byte i, of 16 numbers.
+EDGESPEC_INLINE Codes looked_up(const std::byte* numbers, const uint8_t* indices) {
+  const uint8x16_t sixteen = vld1q_u8(reinterpret_cast<const uint8_t*>(numbers));
+  return by_register<Codes>([&](uint8x16_t index) { return vqtbl1q_u8(sixteen, index); },
+                            load_codes(reinterpret_cast<const std::byte*>(indices)));
+}
+// codes · steps + offsets, of codes of 4 bits. Elsewhere one multiplication makes two bytes.
+EDGESPEC_INLINE Codes even_bytes(Codes steps) { return steps; }
+EDGESPEC_INLINE Codes expanded(Codes codes, Codes steps, Codes offsets) {
+  const auto expand = [](uint8x16_t code, uint8x16_t step, uint8x16_t offset) {
+    return vmlaq_u8(offset, code, step);
+  };
+  return by_register<Codes>(expand, codes, steps, offsets);
+}
 // Bit `bit` of each byte of `bits` becomes the fifth bit of the code.
 template <int bit>
 EDGESPEC_INLINE Codes with_fifth_bit(Codes codes, Codes bits) {

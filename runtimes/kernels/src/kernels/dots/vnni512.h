@@ -27,6 +27,20 @@ EDGESPEC_INLINE Codes low_nibbles(Codes both) {
 EDGESPEC_INLINE Codes high_nibbles(Codes both) {
   return {_mm512_and_si512(_mm512_srli_epi16(both.v, 4), _mm512_set1_epi8(0x0F))};
 }
+EDGESPEC_INLINE void store_codes(std::byte* to, Codes codes) { _mm512_storeu_si512(to, codes.v); }
+// numbers[indices[i]] for each byte i, of 16 numbers.
+EDGESPEC_INLINE Codes looked_up(const std::byte* numbers, const uint8_t* indices) {
+  const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(sixteen), _mm512_loadu_si512(indices))};
+}
+// codes · steps + offsets, of codes of 4 bits. A product fits into a byte, so that one multiplication
+// makes two: of two codes that have the same step.
+EDGESPEC_INLINE Codes even_bytes(Codes steps) {
+  return {_mm512_and_si512(steps.v, _mm512_set1_epi16(0xFF))};
+}
+EDGESPEC_INLINE Codes expanded(Codes codes, Codes even_steps, Codes offsets) {
+  return {_mm512_add_epi8(_mm512_mullo_epi16(codes.v, even_steps.v), offsets.v)};
+}
 // Bit `bit` of each byte of `bits` becomes the fifth bit of the code.
 template <int bit>
 EDGESPEC_INLINE Codes with_fifth_bit(Codes codes, Codes bits) {

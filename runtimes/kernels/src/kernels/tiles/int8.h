@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "kernels/dots/dots.h"
+#include "kernels/int8_panels.h"
 #include "kernels/tiles/parts.h"
 
 #ifdef EDGESPEC_TILES
@@ -13,16 +13,14 @@
 namespace edgespec {
 
 constexpr int64_t kBlockRows = 2 * kTileRows;
-constexpr int64_t kDepth = 64;                 // inputs of a product of tiles
-constexpr int64_t kOutputs = kLanes * kParts;  // of a panel
-constexpr int64_t kWeightStride = kOutputs * kInt8Step;
-constexpr int64_t kDepthBytes = kDepth / kInt8Step * kWeightStride;
+constexpr int64_t kDepth = 64;  // inputs of a product of tiles
+constexpr int64_t kDepthBytes = kDepth / kInt8Step * kInt8StepBytes;
 
 // sums of `tall` · 2 tiles += inputs of `tall` tiles of rows · weights of both parts.
 template <int tall>
 EDGESPEC_INLINE void add_depth(const int8_t* inputs, int64_t stride, const std::byte* weights) {
-  load_tile<6>(weights, kWeightStride);
-  load_tile<7>(weights + kTileBytes, kWeightStride);
+  load_tile<6>(weights, kInt8StepBytes);
+  load_tile<7>(weights + kTileBytes, kInt8StepBytes);
   load_tile<4>(inputs, stride);
   add_signed_unsigned<0, 4, 6>();
   add_signed_unsigned<1, 4, 7>();
@@ -33,19 +31,18 @@ EDGESPEC_INLINE void add_depth(const int8_t* inputs, int64_t stride, const std::
   }
 }
 
-// y of some rows in a part of a panel, from its sums [rows, kOutputs].
-template <typename Product>
-void store_column(const int32_t* sums, int64_t first_row, int64_t rows, int64_t column,
-                  const Product& product) {
+// y of some rows in a part of a panel, from its sums [rows, kInt8Outputs].
+inline void store_column(const int32_t* sums, int64_t first_row, int64_t rows, int64_t column,
+                         const Int8Product& product) {
   const int64_t left = product.out - column, out = product.out;
   if (left <= 0) return;
   const F32x16 scale = load(product.scale + column, left);
-  const int32_t* corrections = product.corrections + first_row;
+  const int32_t* corrections = product.corrections.of(first_row);
   const float* row_scales = product.rows.scale.data() + first_row;
   const float* added = product.added ? product.added + first_row * out + column : nullptr;
   float* y = product.y + first_row * out + column;
   for (int64_t r = 0; r < rows; ++r) {
-    const I32x16 sum = load_ints(sums + r * kOutputs) + splat_int(corrections[r]);
+    const I32x16 sum = load_ints(sums + r * kInt8Outputs) + splat_int(corrections[r]);
     F32x16 products = to_floats(sum) * (splat(row_scales[r]) * scale);
     if (added) products = load(added + r * out, left) + products;
     store(y + r * out, left, products);
@@ -53,18 +50,19 @@ void store_column(const int32_t* sums, int64_t first_row, int64_t rows, int64_t 
 }
 
 // The products of one panel with a block of rows.
-template <int tall, typename Product>
-void multiply_block(const Product& product, int64_t first_row, int64_t rows, int64_t panel) {
-  const std::byte* weights = product.packed + panel * product.panel_bytes;
+template <int tall>
+void multiply_block(const Int8Product& product, int64_t first_row, int64_t rows,
+                    const Int8Panel& panel) {
+  const std::byte* weights = panel.weights;
   const int8_t* inputs = product.inputs.row(first_row);
-  const int64_t stride = product.inputs.stride, rest = product.panel_bytes % kDepthBytes;
+  const int64_t stride = product.inputs.stride, rest = panel.bytes % kDepthBytes;
   clear_tile<0>();
   clear_tile<1>();
   if constexpr (tall == 2) {
     clear_tile<2>();
     clear_tile<3>();
   }
-  for (const std::byte* end = weights + product.panel_bytes - rest; weights != end;
+  for (const std::byte* end = weights + panel.bytes - rest; weights != end;
        weights += kDepthBytes, inputs += kDepth) {
     add_depth<tall>(inputs, stride, weights);
   }
@@ -73,7 +71,7 @@ void multiply_block(const Product& product, int64_t first_row, int64_t rows, int
     std::memcpy(last, weights, rest);
     add_depth<tall>(inputs, stride, last);
   }
-  alignas(64) int32_t sums[kBlockRows][kOutputs];
+  alignas(64) int32_t sums[kBlockRows][kInt8Outputs];
   store_tile<0>(sums[0], sizeof *sums);
   store_tile<1>(sums[0] + kLanes, sizeof *sums);
   if constexpr (tall == 2) {
@@ -81,7 +79,7 @@ void multiply_block(const Product& product, int64_t first_row, int64_t rows, int
     store_tile<3>(sums[kTileRows] + kLanes, sizeof *sums);
   }
   for (int part = 0; part < kParts; ++part) {
-    store_column(sums[0] + kLanes * part, first_row, rows, panel * kOutputs + kLanes * part,
+    store_column(sums[0] + kLanes * part, first_row, rows, panel.index * kInt8Outputs + kLanes * part,
                  product);
   }
 }
@@ -96,13 +94,14 @@ inline std::array<TileShape, 8> block_tiles(int64_t rows) {
 }
 
 // The products of some panels with some rows: those of whole blocks, then the last ones.
-template <typename Product>
-void multiply_part(const Product& product, int64_t first, int64_t end, int64_t first_panel,
-                   int64_t end_panel) {
+template <typename PanelAt>
+void multiply_part(const Int8Product& product, PanelAt panel_at, int64_t first, int64_t end,
+                   int64_t first_panel, int64_t end_panel) {
   const int64_t last = first + (end - first) / kBlockRows * kBlockRows, rest = end - last;
   if (last > first) {
     const Tiles tiles(block_tiles(kBlockRows));
-    for (int64_t panel = first_panel; panel < end_panel; ++panel) {
+    for (int64_t index = first_panel; index < end_panel; ++index) {
+      const Int8Panel panel = panel_at(index);
       for (int64_t row = first; row < last; row += kBlockRows) {
         multiply_block<2>(product, row, kBlockRows, panel);
       }
@@ -110,10 +109,9 @@ void multiply_part(const Product& product, int64_t first, int64_t end, int64_t f
   }
   if (rest) {
     const Tiles tiles(block_tiles(rest));
-    const auto multiply =
-        rest > kTileRows ? multiply_block<2, Product> : multiply_block<1, Product>;
-    for (int64_t panel = first_panel; panel < end_panel; ++panel) {
-      multiply(product, last, rest, panel);
+    const auto multiply = rest > kTileRows ? multiply_block<2> : multiply_block<1>;
+    for (int64_t index = first_panel; index < end_panel; ++index) {
+      multiply(product, last, rest, panel_at(index));
     }
   }
 }
