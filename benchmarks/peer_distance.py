@@ -1,4 +1,4 @@
-"""KL from fp32 of llama.cpp's quantizations and of edgespec's formats, of the same weights.
+"""KL from fp32 of peers' quantizations and of edgespec's formats, of the same weights.
 
     benchmarks/peers/install .peers
     python benchmarks/peer_distance.py build/smollm2 --weights F32 Q8_0 Q4_K_M Q4_0 --json FILE
@@ -35,18 +35,24 @@ from peers.ways import Way
 from record import begin, write_result
 
 REFERENCE = "fp32"
+# What computes a peer's logits, and the file of its model that it reads.
+SCRIPTS = {
+    "llama.cpp": (ROOT / "benchmarks/peers/llama_logits.py", "model.gguf"),
+    "openvino": (ROOT / "benchmarks/peers/openvino_logits.py", "openvino_model.xml"),
+}
 
 
-def llama_logits(
+def logits_of(
     paths: Paths, way: Way, samples: Sequence[Sample], threads: int
 ) -> npt.NDArray[np.float32]:
-    """llama.cpp's logits of the samples, from a process of its own.
+    """A peer's logits of the samples, from a process of its own.
 
     Raises:
         PeerError: the model could not be made.
-        subprocess.CalledProcessError: llama.cpp failed.
+        subprocess.CalledProcessError: the peer failed.
     """
     paths.make_model(way)
+    script, file = SCRIPTS[way.peer]
     binding = {
         "PYTHONPATH": str(paths.peers / "llama-cpp-python"),
         "LLAMA_CPP_LIB_PATH": str(paths.peers / "llama.cpp/bin"),
@@ -54,8 +60,7 @@ def llama_logits(
     with tempfile.TemporaryDirectory() as folder:
         texts, logits = Path(folder, "texts.json"), Path(folder, "logits.npy")
         texts.write_text(json.dumps(scored_texts(samples)))
-        script = ROOT / "benchmarks/peers/llama_logits.py"
-        model = paths.model(way) / "model.gguf"
+        model = paths.model(way) / file
         subprocess.run(
             [paths.python, script, model, texts, logits, "--threads", str(threads)],
             env=os.environ | binding,
@@ -68,7 +73,7 @@ def llama_logits(
 def distances(
     options: argparse.Namespace, manifest: Manifest, samples: Sequence[Sample], reference: Scorer
 ) -> Iterator[tuple[str, int, Distance]]:
-    """Name, bytes of weights and distance of edgespec's other variants and llama.cpp's models."""
+    """Name, bytes of weights and distance of edgespec's other variants and the peers' models."""
     device = Device(options.threads)
     for name in manifest.target.variants:
         if name != REFERENCE:
@@ -76,12 +81,12 @@ def distances(
             found = distance(reference, model, samples, REFERENCE)
             yield f"edgespec {name}", manifest.bytes("target", name), found
     paths = paths_of(options)
-    for weights in options.weights:
-        way = Way("llama.cpp", weights, "plain")
-        logits = llama_logits(paths, way, samples, options.threads)
-        size = (paths.model(way) / "model.gguf").stat().st_size
+    asked = {"llama.cpp": options.weights, "openvino": options.openvino}
+    for way in (Way(peer, each, "plain") for peer, weights in asked.items() for each in weights):
+        logits = logits_of(paths, way, samples, options.threads)
+        size = max(file.stat().st_size for file in paths.model(way).iterdir())
         found = distance(reference, Recorded(logits), samples, REFERENCE)
-        yield f"llama.cpp {weights}", size, found
+        yield f"{way.peer} {way.weights}", size, found
 
 
 def main() -> None:
@@ -90,7 +95,8 @@ def main() -> None:
     )
     parser.add_argument("pair", type=Path)
     parser.add_argument("texts", type=Path, nargs="*", help="scored besides the exporter's sample")
-    parser.add_argument("--weights", nargs="+", default=["F32", "Q8_0", "Q4_K_M", "Q4_0"])
+    parser.add_argument("--weights", nargs="*", default=["F32", "Q8_0", "Q4_K_M", "Q4_0"])
+    parser.add_argument("--openvino", nargs="*", default=["F16", "int8", "int4"])
     add_path_options(parser)
     options, record = begin(parser)
     manifest = read_manifest(options.pair)

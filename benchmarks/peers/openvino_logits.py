@@ -1,6 +1,6 @@
 """Logits of OpenVINO GenAI's model, for peer_distance.py; runs in the peers' Python.
 
-    python openvino_logits.py FOLDER TEXTS.json LOGITS.npy --threads 2
+    python openvino_logits.py MODEL.xml TEXTS.json LOGITS.npy --threads 2
 
 TEXTS.json is a list of lists of token ids. Each text is one call. The result is float32
 [tokens of all texts, vocabulary].
@@ -18,14 +18,14 @@ import openvino
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("model", type=Path)
     parser.add_argument("texts", type=Path)
     parser.add_argument("logits", type=Path)
     parser.add_argument("--threads", type=int, required=True)
     arguments = parser.parse_args()
     texts: list[list[int]] = json.loads(arguments.texts.read_text())
     settings = {"INFERENCE_NUM_THREADS": arguments.threads}
-    model = openvino.Core().read_model(arguments.folder / "openvino_model.xml")
+    model = openvino.Core().read_model(arguments.model)
     # GenAI asks for the last row only; the model itself computes all.
     compiled = openvino.compile_model(model, "CPU", settings)
     rows = []

@@ -3,7 +3,7 @@
 A weight is code · step + offset in whole numbers of 8 bits, and they have one scale an output: two
 roundings, as in Lin et al. (2024, arXiv 2405.04532). Sums stay whole numbers to the end, so that a
 product is as fast as one of 8-bit weights. Rotated weights are on no grid of a file, so all are
-rounded anew (docs/decisions/0060-int4-int8.md).
+rounded anew (docs/decisions/0061-int4-int8.md).
 """
 
 from __future__ import annotations
