@@ -8,7 +8,7 @@ is multiplied as int8_ops.py says; ONNX Runtime expands the weights once, when i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -39,60 +39,24 @@ def _expanded(f: Body, codes: ir.Value, steps: ir.Value, offsets: ir.Value) -> i
     return f.op.Transpose(f.op.Reshape(whole, f.ints(0, -1)), perm=[1, 0])
 
 
-def _int4_int8_matmul(
-    f: Body,
-    x: ir.Value,
-    weights: ir.Value,
-    steps: ir.Value,
-    offsets: ir.Value,
-    scale: ir.Value,
-) -> Sequence[ir.Value]:
-    return int8_ops.int8_matmul(f, x, _expanded(f, weights, steps, offsets), scale)
+def _of_expanded(product: Callable[..., Sequence[ir.Value]]) -> Callable[..., Sequence[ir.Value]]:
+    """A product of `int8_ops` whose weights are expanded before it."""
+
+    def emit(
+        f: Body, *, weights: ir.Value, steps: ir.Value, offsets: ir.Value, **given: ir.Value
+    ) -> Sequence[ir.Value]:
+        return product(f, weights=_expanded(f, weights, steps, offsets), **given)
+
+    return emit
 
 
-def _rms_norm_int4_int8_matmul(
-    f: Body,
-    x: ir.Value,
-    norm: ir.Value,
-    weights: ir.Value,
-    steps: ir.Value,
-    offsets: ir.Value,
-    scale: ir.Value,
-) -> Sequence[ir.Value]:
-    expanded = _expanded(f, weights, steps, offsets)
-    return int8_ops.rms_norm_int8_matmul(f, x, norm, expanded, scale)
-
-
-def _hadamard_int4_int8_matmul(
-    f: Body,
-    x: ir.Value,
-    hadamard: ir.Value,
-    weights: ir.Value,
-    steps: ir.Value,
-    offsets: ir.Value,
-    scale: ir.Value,
-) -> Sequence[ir.Value]:
-    expanded = _expanded(f, weights, steps, offsets)
-    return int8_ops.hadamard_int8_matmul(f, x, hadamard, expanded, scale)
-
-
-def _rms_norm_hadamard_int4_int8_matmul(
-    f: Body,
-    x: ir.Value,
-    norm: ir.Value,
-    hadamard: ir.Value,
-    weights: ir.Value,
-    steps: ir.Value,
-    offsets: ir.Value,
-    scale: ir.Value,
-) -> Sequence[ir.Value]:
-    expanded = _expanded(f, weights, steps, offsets)
-    return int8_ops.rms_norm_hadamard_int8_matmul(f, x, norm, hadamard, expanded, scale)
-
-
-INT4_INT8_MATMUL = Function("Int4Int8MatMul", _int4_int8_matmul)
-RMS_NORM_INT4_INT8_MATMUL = Function("RMSNormInt4Int8MatMul", _rms_norm_int4_int8_matmul)
-HADAMARD_INT4_INT8_MATMUL = Function("HadamardInt4Int8MatMul", _hadamard_int4_int8_matmul)
+INT4_INT8_MATMUL = Function("Int4Int8MatMul", _of_expanded(int8_ops.int8_matmul))
+RMS_NORM_INT4_INT8_MATMUL = Function(
+    "RMSNormInt4Int8MatMul", _of_expanded(int8_ops.rms_norm_int8_matmul)
+)
+HADAMARD_INT4_INT8_MATMUL = Function(
+    "HadamardInt4Int8MatMul", _of_expanded(int8_ops.hadamard_int8_matmul)
+)
 RMS_NORM_HADAMARD_INT4_INT8_MATMUL = Function(
-    "RMSNormHadamardInt4Int8MatMul", _rms_norm_hadamard_int4_int8_matmul
+    "RMSNormHadamardInt4Int8MatMul", _of_expanded(int8_ops.rms_norm_hadamard_int8_matmul)
 )
