@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
-from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
+from edgespec_export.operators.attention.attention_ops import SOURCE_ATTENTION
+from edgespec_export.operators.attention.self_attention_ops import SELF_ATTENTION
 
 HEADS = {
     "SmolLM2": (9, 3, 64),

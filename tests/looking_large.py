@@ -30,5 +30,17 @@ def find_of_target(folder: Path, **found: Any) -> None:
     edit_manifest(folder, lambda manifest: _target(manifest)["row_invariance"].update(found))
 
 
+def cost_alike(folder: Path) -> None:
+    """Guesses of what positions cost no longer depend on the instruction set: the library and the
+    Python kernels may be compiled for two."""
+
+    def drop(manifest: dict[str, Any]) -> None:
+        for part in ("target", "draft"):
+            for variant in manifest[part]["variants"].values():
+                variant["row_cost"]["arithmetic_on"] = {}
+
+    edit_manifest(folder, drop)
+
+
 def _target(manifest: dict[str, Any]) -> dict[str, Any]:
     return next(iter(manifest["target"]["variants"].values()))

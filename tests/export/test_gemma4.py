@@ -27,7 +27,7 @@ from edgespec_export.export_pair import export_pair
 from edgespec_export.families import family_of
 from edgespec_export.families.gemma import gemma4
 from edgespec_export.families.gemma.gemma4 import Gemma4
-from edgespec_export.operators.kept_attention import KEPT_ATTENTION, KEPT_SINCE
+from edgespec_export.operators.attention.kept_attention import KEPT_ATTENTION, KEPT_SINCE
 from gemma4_checkpoints import GLOBAL, LOCAL, SIZES, write_gemma4
 from operator_calls import has_kernel
 

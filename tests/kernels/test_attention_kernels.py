@@ -27,9 +27,9 @@ from attention_calls import (
 from depth import one_in
 from edgespec.device.kernels import installed_kernels
 from edgespec.errors import EdgespecError
-from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
+from edgespec_export.operators.attention.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
+from edgespec_export.operators.attention.self_attention_ops import SELF_ATTENTION
 from edgespec_export.operators.norm_ops import RMS_NORM
-from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
 from operator_calls import MANY
 
 pytestmark = pytest.mark.skipif(installed_kernels() is None, reason="there are no kernels here")

@@ -19,7 +19,7 @@ from attention_calls import (
     joined,
 )
 from depth import one_in
-from edgespec_export.operators.kept_attention import KEPT_ATTENTION
+from edgespec_export.operators.attention.kept_attention import KEPT_ATTENTION
 from operator_calls import has_kernel
 
 pytestmark = pytest.mark.skipif(

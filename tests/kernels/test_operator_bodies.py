@@ -6,7 +6,8 @@ import pytest
 
 from attention_calls import attributes_of
 from edgespec_export.operators.activations import GATES, RELU
-from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
+from edgespec_export.operators.attention.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
+from edgespec_export.operators.attention.self_attention_ops import SELF_ATTENTION
 from edgespec_export.operators.convolution_ops import SHORT_CONVOLUTION
 from edgespec_export.operators.delta_ops import GATED_DELTA
 from edgespec_export.operators.half_ops import (
@@ -25,7 +26,6 @@ from edgespec_export.operators.int8_ops import (
     RMS_NORM_INT8_MATMUL,
 )
 from edgespec_export.operators.norm_ops import RMS_NORM
-from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
 from edgespec_export.passes.fuse_blocks import FUSED_BLOCKS
 
 BLOCKS = {block.whole.name: block for block in FUSED_BLOCKS}

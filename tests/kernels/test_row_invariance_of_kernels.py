@@ -22,7 +22,7 @@ from attention_calls import (
 )
 from depth import by_turns, one_in
 from edgespec.device.kernels import installed_kernels
-from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
+from edgespec_export.operators.attention.attention_ops import SOURCE_ATTENTION
 from edgespec_export.operators.int8_ops import (
     HADAMARD_INT8_MATMUL,
     INT8_MATMUL,

@@ -2,7 +2,8 @@
 change how fast a text comes, and nothing else.
 
 Their number follows from the draft and from the costs of rounds. By the clock these would differ
-from run to run, so the targets here count as not row-invariant, and costs are guessed.
+from run to run, so the targets here count as not row-invariant, and costs are guessed, alike for
+all instruction sets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from edgespec.core.model import Candidate
 from edgespec.costs.controller import Confident
 from edgespec.drafters import model_drafter
 from edgespec_export.export_pair import export_pair
-from looking_large import find_of_target, look_large
+from looking_large import cost_alike, find_of_target, look_large
 from native_library import NativeModel
 
 INT8 = {"target_formats": ["int8"], "draft_formats": ["int8"]}
@@ -66,6 +67,7 @@ def folder(request, tmp_path_factory):
     target, draft = request.param(folder)
     export_pair(str(target), str(draft), folder / "pair", threads=1, **INT8)
     look_large(folder / "pair")
+    cost_alike(folder / "pair")
     find_of_target(folder / "pair", is_row_invariant=False)
     return folder / "pair"
 

@@ -22,7 +22,7 @@ from edgespec.pair.opening.runtime import open_model
 from edgespec_export.components.attention import choose_attention
 from edgespec_export.components.attention import kv_cache as cache
 from edgespec_export.export_pair import export_pair
-from edgespec_export.operators.narrow_cache import rounded_to_int8
+from edgespec_export.operators.attention.narrow_cache import rounded_to_int8
 from manifests import edit_manifest
 
 NARROW = [name for name in CACHE_FORMATS if name != "fp32"]

@@ -79,7 +79,9 @@ def opened(monkeypatch):
         if b"refused" in Path(path).read_bytes():
             raise RuntimeError("QNN context of another build\nat line 5")
         with suppress(RuntimeError):  # nothing is to be kept
-            Path(options.get_session_config_entry("ep.context_file_path")).write_bytes(b"compiled")
+            compiled = Path(options.get_session_config_entry("ep.context_file_path"))
+            with compiled.open("xb") as file:  # ONNX Runtime replaces none
+                file.write(b"compiled")
         return opened[-1]
 
     monkeypatch.setattr(ort, "InferenceSession", session)
@@ -114,6 +116,16 @@ def test_one_that_the_provider_refuses_is_named_and_made_anew(graph, opened, cap
     assert said in caplog.text
     assert context.file.read_bytes() == b"compiled"
     assert start(graph) == context.file.name
+
+
+def test_what_a_start_that_was_killed_left_is_in_nobodys_way(graph, opened):
+    kept_file = Context(graph, provider(), SETTINGS).file
+    kept_file.parent.mkdir()
+    for ending in (".partial", ".partial.onnx"):
+        (kept_file.parent / f".{kept_file.name}{ending}").write_bytes(b"half")
+    assert [start(graph), start(graph)] == [graph.name, kept_file.name]
+    names = {path.name for path in kept_file.parent.iterdir()}
+    assert names == {kept_file.name, kept_file.with_suffix(".sha256").name}
 
 
 def test_where_nothing_can_be_written_the_graph_is_compiled_each_time(graph, opened):

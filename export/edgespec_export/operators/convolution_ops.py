@@ -18,8 +18,8 @@ import onnx_ir as ir
 from edgespec_export.onnx_graph.functions import Body, Function
 from edgespec_export.onnx_graph.nodes import Nodes
 from edgespec_export.onnx_graph.operator_parts import CONVOLUTION_CACHES
-from edgespec_export.operators.cached_attention import none_of
-from edgespec_export.operators.narrow_cache import rounded_to_int8
+from edgespec_export.operators.attention.cached_attention import none_of
+from edgespec_export.operators.attention.narrow_cache import rounded_to_int8
 
 __all__ = ["SHORT_CONVOLUTION", "convolved"]
 

@@ -34,7 +34,8 @@ from edgespec_export.onnx_graph.graph import DeclaredBlock
 from edgespec_export.onnx_graph.operator_parts import CLOSING, POST_NORM_NAMES
 from edgespec_export.onnx_graph.operator_table import WITH_POST_NORM, WITH_PROJECTION_BIAS
 from edgespec_export.operators.activations import GELU_GATE, RELU, SILU_GATE
-from edgespec_export.operators.attention_ops import SOURCE_ATTENTION
+from edgespec_export.operators.attention.attention_ops import SOURCE_ATTENTION
+from edgespec_export.operators.attention.self_attention_ops import SELF_ATTENTION
 from edgespec_export.operators.convolution_ops import SHORT_CONVOLUTION
 from edgespec_export.operators.half_ops import (
     BFLOAT16_ROW_MATMUL,
@@ -58,7 +59,6 @@ from edgespec_export.operators.int8_ops import (
     RMS_NORM_INT8_MATMUL,
 )
 from edgespec_export.operators.norm_ops import RMS_NORM
-from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
 
 __all__ = ["FUSED_BLOCKS", "FusedBlock", "Fusion", "fuse_blocks"]
 

@@ -12,9 +12,9 @@ from edgespec_export.components.attention.heads import Heads, Projections, by_he
 from edgespec_export.components.attention.kv_cache import CACHES
 from edgespec_export.components.positions import NO_SOURCES, Angles, Positions
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.operators.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
-from edgespec_export.operators.kept_attention import KEPT_ATTENTION, KEPT_SINCE
-from edgespec_export.operators.self_attention_ops import SELF_ATTENTION
+from edgespec_export.operators.attention.attention_ops import ENCODER_ATTENTION, SOURCE_ATTENTION
+from edgespec_export.operators.attention.kept_attention import KEPT_ATTENTION, KEPT_SINCE
+from edgespec_export.operators.attention.self_attention_ops import SELF_ATTENTION
 
 __all__ = ["Fused"]
 

@@ -20,7 +20,7 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec_export.components.positions import Positions
 from edgespec_export.onnx_graph.graph import Graph
-from edgespec_export.operators.narrow_cache import rounded_to_int8
+from edgespec_export.operators.attention.narrow_cache import rounded_to_int8
 
 __all__ = [
     "CACHES",

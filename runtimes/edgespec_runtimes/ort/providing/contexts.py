@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,23 @@ def open_with_context(
     if context.fits:
         with suppress(OSError):  # the folder cannot be written: it is compiled again the next time
             context.file.parent.mkdir(exist_ok=True)
-            with whole_file(context.file) as aside:
+            with whole_file(context.file) as aside, _new_name(aside) as made:
                 options.add_session_config_entry("ep.context_enable", "1")
-                options.add_session_config_entry("ep.context_file_path", str(aside))
+                options.add_session_config_entry("ep.context_file_path", str(made))
                 options.add_session_config_entry("ep.context_embed_mode", "1")
                 session = ort.InferenceSession(str(graph), options, **others)
+                made.replace(aside)
             context.record()
     return session or ort.InferenceSession(str(graph), options, **others)
+
+
+@contextmanager
+def _new_name(aside: Path) -> Iterator[Path]:
+    """The name of a file beside a temporary one, which only its writer uses and nothing has: ONNX
+    Runtime compiles into no file that exists. What a writer that was killed left goes."""
+    made = aside.with_name(aside.name + ".onnx")
+    made.unlink(missing_ok=True)
+    try:
+        yield made
+    finally:
+        made.unlink(missing_ok=True)

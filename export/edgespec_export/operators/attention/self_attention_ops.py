@@ -17,9 +17,13 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
 from edgespec_export.onnx_graph.operator_parts import ENCODINGS
-from edgespec_export.operators.cached_attention import Angles, CachedAttention, window_bias
-from edgespec_export.operators.narrow_cache import FLOAT16_CACHE, INT8_CACHE
-from edgespec_export.operators.wide_cache import WideCache
+from edgespec_export.operators.attention.cached_attention import (
+    Angles,
+    CachedAttention,
+    window_bias,
+)
+from edgespec_export.operators.attention.narrow_cache import FLOAT16_CACHE, INT8_CACHE
+from edgespec_export.operators.attention.wide_cache import WideCache
 
 __all__ = ["SELF_ATTENTION"]
 

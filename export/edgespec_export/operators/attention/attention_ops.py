@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
-from edgespec_export.operators.spare_row import batched, unbatched, with_spare_row
+from edgespec_export.operators.attention.spare_row import batched, unbatched, with_spare_row
 
 __all__ = ["ENCODER_ATTENTION", "SOURCE_ATTENTION"]
 

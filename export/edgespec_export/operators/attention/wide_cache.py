@@ -8,14 +8,14 @@ import numpy as np
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body
-from edgespec_export.operators.cached_attention import (
+from edgespec_export.operators.attention.cached_attention import (
     Angles,
     CachedAttention,
     Qkv,
     none_of,
     rotated,
 )
-from edgespec_export.operators.spare_row import (
+from edgespec_export.operators.attention.spare_row import (
     batched,
     unbatched,
     with_spare_row,

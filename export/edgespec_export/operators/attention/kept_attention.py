@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body, Function
-from edgespec_export.operators.cached_attention import window_bias
-from edgespec_export.operators.narrow_cache import attend_stored
+from edgespec_export.operators.attention.cached_attention import window_bias
+from edgespec_export.operators.attention.narrow_cache import attend_stored
 
 __all__ = ["KEPT_ATTENTION", "KEPT_SINCE"]
 

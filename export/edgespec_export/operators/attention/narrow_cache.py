@@ -15,14 +15,14 @@ import onnx_ir as ir
 
 from edgespec_export.onnx_graph.functions import Body
 from edgespec_export.onnx_graph.nodes import Nodes
-from edgespec_export.operators.cached_attention import (
+from edgespec_export.operators.attention.cached_attention import (
     Angles,
     CachedAttention,
     Qkv,
     none_of,
     rotated,
 )
-from edgespec_export.operators.spare_row import batched, unbatched
+from edgespec_export.operators.attention.spare_row import batched, unbatched
 
 __all__ = ["FLOAT16_CACHE", "INT8_CACHE", "attend_stored", "rounded_to_int8"]
 
