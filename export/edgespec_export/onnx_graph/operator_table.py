@@ -62,11 +62,11 @@ class WeightFormat:
         if self.rotation:
             yield self._normed_product(f"RMSNormHadamard{name}", is_rotated=True)
             rotated = (parts.PRODUCT_ROWS, *self.rotation, self.weights)
-            yield Operator(f"Hadamard{name}", "RotatedMatMul", rotated)
+            yield Operator(f"Hadamard{name}", "MatMul", rotated)
 
     def _normed_product(self, name: str, *, is_rotated: bool) -> Operator:
         opening = self.opening(is_rotated=is_rotated)
-        return Operator(name, "NormedMatMul", (parts.PRODUCT_ROWS, *opening))
+        return Operator(name, "MatMul", (parts.PRODUCT_ROWS, *opening))
 
     def fused_blocks(self) -> Iterator[Operator]:
         """Whole blocks of a layer: an opening product of the norm, and a closing one."""

@@ -9,8 +9,7 @@
 
 #include "kernels/argmax_pruned.h"
 #include "kernels/sampling.h"
-#include "ops/row_steps.h"
-#include "ops/weights.h"
+#include "ops/product.h"
 #include "threads/team.h"
 
 namespace edgespec {

@@ -1,69 +1,35 @@
 // Operators that round rows to 8 bits or to bfloat16 and multiply them with weights of few bits.
 #pragma once
 
-#include "ops/row_steps.h"
-#include "ops/weights.h"
+#include <utility>
+
+#include "ops/product.h"
 #include "ort/op.h"
 
 namespace edgespec {
 
-// x [m, k] → y [m, n], one product.
-template <typename Table>
-class MatMul {
- public:
-  using Schema = Table;
-
-  explicit MatMul(const Setup& setup) : weights_(opening_of<typename Schema::in>(setup, shapes_)) {}
-
-  void compute(KernelContext& context) { multiply(context, PlainRows{}); }
-
+// x [m, k] → y [m, n]: perhaps RMS norm, perhaps Hadamard rotation, and one product.
+template <typename Frame>
+class ProductBody {
  protected:
-  template <typename Quantize>
-  void multiply(KernelContext& context, Quantize quantize) const {
-    Shapes shapes = shapes_;
-    const auto x = context.input(Schema::in::x, shapes);
-    float* y = context.output(Schema::out::y, shapes);
-    weights_.multiply_rows(x.data, shapes[Dim::m], quantize, nullptr, y, context.threads());
-  }
-
-  Shapes shapes_;
-  WeightsOf<Schema> weights_;
-};
-
-// RMS norm, perhaps Hadamard rotation, and product.
-template <typename Table>
-class NormedMatMul : MatMul<Table> {
- public:
-  using Schema = Table;
-
-  explicit NormedMatMul(const Setup& setup) : MatMul<Table>(setup), norm_(setup, this->shapes_) {}
+  ProductBody(const Setup&, Products products) : products_(std::move(products)) {}
 
   void compute(KernelContext& context) {
-    Shapes shapes = this->shapes_;
-    const auto norm = context.input(Schema::in::norm, shapes);
-    this->multiply(context, norm_.rows(norm.data));
+    Shapes shapes = products_.shapes;
+    const auto x = context.input(Frame::in::x, shapes);
+    const float* norm = nullptr;
+    if constexpr (requires { Frame::in::norm; }) {
+      norm = context.input(Frame::in::norm, shapes).data;
+    }
+    float* y = context.output(Frame::out::y, shapes);
+    products_.opening->multiply(x.data, shapes[Dim::m], norm, nullptr, y, context.threads());
   }
 
  private:
-  NormOf<Schema> norm_;
+  Products products_;
 };
 
-// Hadamard rotation and product.
 template <typename Table>
-class RotatedMatMul : MatMul<Table> {
- public:
-  using Schema = Table;
-
-  explicit RotatedMatMul(const Setup& setup)
-      : MatMul<Table>(setup),
-        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, this->shapes_))) {
-    rotated_.check_width(this->shapes_[Dim::k]);
-  }
-
-  void compute(KernelContext& context) { this->multiply(context, rotated_); }
-
- private:
-  HadamardRows rotated_;
-};
+using MatMul = Framed<Table, ProductBody>;
 
 }  // namespace edgespec

@@ -109,46 +109,66 @@ struct NormedHadamardRows {
   }
 };
 
-// The norm of an operator before its product: with one step for all rows, in groups or bfloat16, or
-// rotated.
-template <typename Schema>
-class NormOf {
- public:
-  NormOf(const Setup& setup, Shapes&) : epsilon_(setup.attribute(Schema::attr::epsilon)) {}
-
-  NormedPlainRows rows(const float* norm) const { return {norm, epsilon_}; }
-
- private:
-  float epsilon_;
+// Steps before a product as an operator's attributes have them; `rows` adds a call's weights of the
+// norm.
+struct StaticNormStep {
+  float epsilon, step;
+  NormedRows rows(const float* norm) const { return {norm, epsilon, step}; }
 };
-template <typename Schema>
-  requires requires { Schema::attr::step; }
-class NormOf<Schema> {
- public:
-  NormOf(const Setup& setup, Shapes&)
-      : epsilon_(setup.attribute(Schema::attr::epsilon)),
-        step_(setup.attribute(Schema::attr::step)) {}
-
-  NormedRows rows(const float* norm) const { return {norm, epsilon_, step_}; }
-
- private:
-  float epsilon_, step_;
+struct NormStep {
+  float epsilon;
+  NormedPlainRows rows(const float* norm) const { return {norm, epsilon}; }
 };
+struct RotatedNormStep {
+  float epsilon;
+  HadamardRows rotated;
+  NormedHadamardRows rows(const float* norm) const { return {norm, epsilon, rotated}; }
+};
+template <typename Rows>
+struct NoNormStep {
+  Rows quantize;
+  Rows rows(const float*) const { return quantize; }
+};
+
+// The rotation by an input, for rows of this many numbers.
+inline HadamardRows rotation(const Setup& setup, const Constant<float>& matrix, int64_t width,
+                             Shapes& shapes) {
+  const auto rotated = HadamardRows::of(setup.constant(matrix, shapes));
+  rotated.check_width(width);
+  return rotated;
+}
+
+// The step before an operator's first product.
 template <typename Schema>
-  requires requires { Schema::in::hadamard; }
-class NormOf<Schema> {
- public:
-  NormOf(const Setup& setup, Shapes& shapes)
-      : epsilon_(setup.attribute(Schema::attr::epsilon)),
-        rotated_(HadamardRows::of(setup.constant(Schema::in::hadamard, shapes))) {
-    rotated_.check_width(shapes[Dim::k]);
+auto opening_step(const Setup& setup, Shapes& shapes) {
+  using in = typename Schema::in;
+  using attr = typename Schema::attr;
+  if constexpr (requires { attr::step; }) {
+    return StaticNormStep{setup.attribute(attr::epsilon), setup.attribute(attr::step)};
+  } else if constexpr (requires {
+                         in::hadamard;
+                         attr::epsilon;
+                       }) {
+    return RotatedNormStep{setup.attribute(attr::epsilon),
+                           rotation(setup, in::hadamard, shapes[Dim::k], shapes)};
+  } else if constexpr (requires { in::hadamard; }) {
+    return NoNormStep{rotation(setup, in::hadamard, shapes[Dim::k], shapes)};
+  } else if constexpr (requires { attr::epsilon; }) {
+    return NormStep{setup.attribute(attr::epsilon)};
+  } else {
+    return NoNormStep{PlainRows{}};
   }
+}
 
-  NormedHadamardRows rows(const float* norm) const { return {norm, epsilon_, rotated_}; }
-
- private:
-  float epsilon_;
-  HadamardRows rotated_;
-};
+// The step before the last product of a fused block.
+template <typename Schema>
+auto closing_step(const Setup& setup, Shapes& shapes) {
+  using in = typename Schema::in;
+  if constexpr (requires { in::closing_hadamard; }) {
+    return NoNormStep{rotation(setup, in::closing_hadamard, shapes[Dim::inner], shapes)};
+  } else {
+    return NoNormStep{PlainRows{}};
+  }
+}
 
 }  // namespace edgespec

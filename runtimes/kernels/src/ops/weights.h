@@ -18,17 +18,6 @@
 
 namespace edgespec {
 
-// Calls use(rows) with `count` quantized rows of `width` numbers; quantize(rows, r) makes row r.
-template <typename Quantized, typename Quantize, typename Use>
-void with_quantized(int64_t count, int64_t width, Quantize quantize, const Threads& threads,
-                    Use use) {
-  thread_local Quantized quantized;
-  Quantized& rows = quantized;  // of the calling thread; the other threads write into it
-  rows.resize(count, width);
-  threads.each(count, count * width, [&](int64_t r) { quantize(rows, r); });  // a cycle a number
-  use(std::as_const(rows));
-}
-
 // Weights in whole numbers as `Packed` has them, and their scale [n].
 template <typename Packed>
 class WholeMatrix {
@@ -143,7 +132,8 @@ struct GroupSteps {
   }
 };
 
-// Weights of 4 bits [n, groups, group_bytes], their step and offset [n, groups], and their scale [n].
+// Weights of 4 bits [n, groups, group_bytes], their step and offset [n, groups], and their scale
+// [n].
 class Int4Int8Matrix : public WholeMatrix<PackedInt4Int8> {
  public:
   Int4Int8Matrix(const Setup& setup, const Constant<uint8_t>& weights,
@@ -306,42 +296,5 @@ template <IsBFloat16 In>
 BFloat16Matrix closing_of(const Setup& setup, Shapes& shapes) {
   return {setup, In::closing_weights, shapes};
 }
-
-// Weights, and the rounding of the rows that they are multiplied with.
-template <typename Matrix>
-class Weights {
- public:
-  using Quantized = typename Matrix::Quantized;
-
-  explicit Weights(Matrix matrix) : matrix_(std::move(matrix)) {}
-
-  int64_t in() const { return matrix_.in(); }
-  int64_t out() const { return matrix_.out(); }
-
-  // y [count, n] = rows · weights, plus `added` [count, n] unless that is null; quantize(rows, r)
-  // makes row r.
-  template <typename Quantize>
-  void multiply(int64_t count, Quantize quantize, const float* added, float* y,
-                const Threads& threads) const {
-    with_quantized<Quantized>(count, in(), quantize, threads, [&](const Quantized& rows) {
-      matrix_.multiply(rows, added, y, threads);
-    });
-  }
-
-  // The same for x [count, k]: quantize(row of x, rows, r) makes row r.
-  template <typename Quantize>
-  void multiply_rows(const float* x, int64_t count, Quantize quantize, const float* added, float* y,
-                     const Threads& threads) const {
-    const auto from_x = [&](Quantized& rows, int64_t r) { quantize(x + r * in(), rows, r); };
-    multiply(count, from_x, added, y, threads);
-  }
-
- private:
-  Matrix matrix_;
-};
-
-template <typename Schema>
-using WeightsOf = Weights<decltype(opening_of<typename Schema::in>(std::declval<const Setup&>(),
-                                                                   std::declval<Shapes&>()))>;
 
 }  // namespace edgespec

@@ -60,6 +60,13 @@ class Setup {
  public:
   Setup(const OrtApi* api, const OrtKernelInfo* info) : api_(api), info_(info) {}
 
+  // The same, whose inputs are numbered as a share of the operator's (schema/operators.h) has them.
+  Setup numbered_by(const uint8_t* indices) const {
+    Setup numbered = *this;
+    numbered.indices_ = indices;
+    return numbered;
+  }
+
   float attribute(const Attribute<float>& attribute) const {
     float value = 0;
     check(api_->KernelInfoGetAttribute_float(info_, attribute.name, &value));
@@ -85,7 +92,7 @@ class Setup {
   Tensor<const T> constant(const Constant<T>& spec, Shapes& shapes) const {
     int is_constant = 0;
     const OrtValue* value = nullptr;
-    check(api_->KernelInfoGetConstantInput_tensor(info_, spec.index, &is_constant, &value));
+    check(api_->KernelInfoGetConstantInput_tensor(info_, index(spec), &is_constant, &value));
     if (value == nullptr) fail(spec.name, " must be constant");
     auto found = tensor<T>(api_, value);
     shapes.take(spec, found.shape);
@@ -112,15 +119,20 @@ class Setup {
   // The initializer's.
   std::string name_of(const TensorSpec& spec) const {
     size_t size = 0;
-    check(api_->KernelInfo_GetInputName(info_, spec.index, nullptr, &size));
+    check(api_->KernelInfo_GetInputName(info_, index(spec), nullptr, &size));
     std::string name(size, '\0');
-    check(api_->KernelInfo_GetInputName(info_, spec.index, name.data(), &size));
+    check(api_->KernelInfo_GetInputName(info_, index(spec), name.data(), &size));
     name.resize(size - 1);  // without the final zero
     return name;
   }
 
+  size_t index(const TensorSpec& spec) const {
+    return indices_ ? indices_[spec.index] : spec.index;
+  }
+
   const OrtApi* api_;
   const OrtKernelInfo* info_;
+  const uint8_t* indices_ = nullptr;
 };
 
 // One call of a kernel: its inputs, outputs and threads.
@@ -144,6 +156,9 @@ class KernelContext {
     return static_cast<const T*>(data);
   }
 
+  // From now on inputs are numbered as a share of the operator's has them.
+  void number_by(const uint8_t* indices) { indices_ = indices; }
+
   // Memory for an output; `shapes` has its sizes.
   template <typename T>
   T* output(const Operand<T>& spec, const Shapes& shapes) {
@@ -163,7 +178,8 @@ class KernelContext {
 
   const OrtValue* value(const TensorSpec& spec) const {
     const OrtValue* value = nullptr;
-    check(api_->KernelContext_GetInput(context_, spec.index, &value));
+    const size_t index = indices_ ? indices_[spec.index] : spec.index;
+    check(api_->KernelContext_GetInput(context_, index, &value));
     return value;
   }
 
@@ -192,6 +208,7 @@ class KernelContext {
 
   const OrtApi* api_;
   OrtKernelContext* context_;
+  const uint8_t* indices_ = nullptr;
 };
 
 // Calls `body`; no exception may pass through the C interface. `name`: the operator's.

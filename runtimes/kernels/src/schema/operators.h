@@ -10,6 +10,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "schema/tensor_spec.h"
@@ -69,17 +71,52 @@ struct AttributesOf;
 template <typename... Tags>
 struct AttributesOf<List<Tags...>> : Tags::Member... {};
 
+// The entries of a list that products are made of, their weights and the steps before them; or
+// those that are left.
+template <bool kOfProducts, typename List>
+struct Only;
+template <bool kOfProducts, typename... Tags>
+struct Only<kOfProducts, List<Tags...>> {
+  using type = Joined<std::conditional_t<Tags::kOfProducts == kOfProducts, List<Tags>, List<>>...>;
+  // Of each such entry, its index in the list.
+  static constexpr auto indices = [] {
+    std::array<uint8_t, (0 + ... + (Tags::kOfProducts == kOfProducts))> kept{};
+    size_t count = 0, index = 0;
+    ((Tags::kOfProducts == kOfProducts ? void(kept[count++] = uint8_t(index)) : void(), ++index),
+     ...);
+    return kept;
+  }();
+};
+
+template <typename In, typename Out, typename Attributes>
+struct Members {
+  struct in : TensorsOf<In> {};
+  struct out : TensorsOf<Out> {};
+  struct attr : AttributesOf<Attributes> {};
+};
+
 template <typename... Parts>
-struct Operator {
-  struct in : TensorsOf<Joined<typename Parts::in...>> {};
-  struct out : TensorsOf<Joined<typename Parts::out...>> {};
-  struct attr : AttributesOf<Joined<typename Parts::attr...>> {};
+struct Operator : Members<Joined<typename Parts::in...>, Joined<typename Parts::out...>,
+                          Joined<typename Parts::attr...>> {
+  // Some of its inputs, numbered without the others, and of its attributes: operators have these in
+  // common, and what reads no more than them is compiled once. `indices` has the inputs' own.
+  template <bool kOfProducts>
+  struct Share {
+    using Inputs = Only<kOfProducts, Joined<typename Parts::in...>>;
+    using Attributes = Only<kOfProducts, Joined<typename Parts::attr...>>;
+    static constexpr auto& indices = Inputs::indices;
+    using Outputs = std::conditional_t<kOfProducts, List<>, Joined<typename Parts::out...>>;
+    using Schema = Members<typename Inputs::type, Outputs, typename Attributes::type>;
+  };
+  using OfProducts = Share<true>;
+  using Frame = Share<false>;
 };
 
 namespace tensors {
 #define TENSOR(tag, kind, type, name, ...)                            \
   struct tag {                                                        \
     using Number = type;                                              \
+    static constexpr bool kOfProducts = kIsConstant<kind<type>>;      \
     template <size_t index>                                           \
     struct At {                                                       \
       static constexpr kind<type> name = [] {                         \
@@ -92,11 +129,15 @@ namespace tensors {
 }  // namespace tensors
 
 namespace attributes {
-#define ATTRIBUTE(name, type)                       \
-  struct name {                                     \
-    struct Member {                                 \
-      static constexpr Attribute<type> name{#name}; \
-    };                                              \
+// Whether an attribute is of the norm before a product.
+constexpr bool is_of_norm(std::string_view name) { return name == "epsilon" || name == "step"; }
+
+#define ATTRIBUTE(name, type)                              \
+  struct name {                                            \
+    static constexpr bool kOfProducts = is_of_norm(#name); \
+    struct Member {                                        \
+      static constexpr Attribute<type> name{#name};        \
+    };                                                     \
   };
 #include "schema/operators.inc"
 }  // namespace attributes

@@ -38,6 +38,11 @@ struct Constant : TensorSpec {
   using Number = T;
 };
 
+template <typename Spec>
+constexpr bool kIsConstant = false;
+template <typename T>
+constexpr bool kIsConstant<Constant<T>> = true;
+
 template <typename T>
 struct Attribute {
   const char* name;
