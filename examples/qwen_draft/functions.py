@@ -59,9 +59,17 @@ def functions(folder: Path) -> Iterator[Function]:
     for file in sorted(folder.rglob("*.py")):
         if not set(LEFT_OUT) & set(file.relative_to(folder).parts):
             text = file.read_text(encoding="utf-8", errors="replace")
-            for node in ast.walk(ast.parse(text)):
+            for node in _nodes(text):
                 if isinstance(node, ast.FunctionDef) and not node.name.startswith("__"):
                     yield _function(node, text.splitlines())
+
+
+def _nodes(text: str) -> Iterator[ast.AST]:
+    """Of a file; none of one for another Python."""
+    try:
+        yield from ast.walk(ast.parse(text))
+    except SyntaxError:
+        return
 
 
 def _function(node: ast.FunctionDef, lines: list[str]) -> Function:

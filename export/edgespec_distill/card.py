@@ -81,7 +81,7 @@ weights of {_origin(plan)}; they are under the target's licence. Pair it with it
 | shape | {_shape(plan)}; {result.draft_parameters / 1e6:.1f}M parameters \
 ({result.draft_parameters / result.target_parameters:.1%} of the target's) |
 | trained on | {source} after {result.prompts} prompts\
-{f", {result.output_tokens} tokens" if result.output_tokens else ""} |
+{f", {result.output_tokens} tokens" if result.output_tokens else ""}{_read(result)} |
 | training | {result.steps} steps, {result.minutes:.0f} minutes, \
 {LOSS_NAMES[plan.loss]}, seed {plan.seed} |
 
@@ -96,6 +96,11 @@ weights of {_origin(plan)}; they are under the target's licence. Pair it with it
 The figures hold for prompts similar to the training prompts; on others expect less. Whatever the
 draft proposes, the text stays the target's own.{_known_note(result)}
 """
+
+
+def _read(result: Distillation) -> str:
+    tokens = result.read_tokens
+    return f"; what it says in {tokens} tokens of answers that it read" if tokens else ""
 
 
 def _known_note(result: Distillation) -> str:

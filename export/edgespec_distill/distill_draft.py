@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec_distill.card import RECORD, write_card
+from edgespec_distill.data.training_answers import read_answers
 from edgespec_distill.data.training_prompts import read_prompts
-from edgespec_distill.plan import Plan, check_plan, plan_for
+from edgespec_distill.plan import Plan, check_answers, check_plan, plan_for
 from edgespec_distill.result import Distillation
 from edgespec_distill.start import with_shape_of_start
 from edgespec_distill.work_folder import one_line_disk, recipe_of, work_folder
@@ -38,6 +39,7 @@ def distill(
     folder: Path,
     plan: Plan,
     *,
+    answers: Path | None = None,
     replace: bool = False,
     report: Callable[[TrainingProgress], object] = lambda _: None,
 ) -> Distillation:
@@ -48,6 +50,8 @@ def distill(
     Args:
         target: a checkpoint folder, a GGUF file, a hub id or a short name.
         text: a file with one prompt per line; None where the target writes them all.
+        answers: a file with a prompt and an answer on each line, which the target reads and does
+            not write; None: it writes all that is learnt.
         folder: of the draft's checkpoint; it appears when it is finished. An interrupted run keeps
             its state in a folder next to it, and the same call continues it.
         replace: replace a distilled draft in `folder`.
@@ -58,6 +62,8 @@ def distill(
     """
     plan = with_shape_of_start(plan)
     check_plan(plan)
+    if answers:
+        check_answers(plan)
     source = resolve(target)
     checkpoint = open_checkpoint(source)
     family = family_of(checkpoint.config, checkpoint.label)
@@ -66,14 +72,15 @@ def distill(
     check_target(checkpoint, family)
     plan = plan_for(plan, family)
     prompts = read_prompts(text, checkpoint, plan.chat, plan.own_prompts)
-    recipe = recipe_of(source, prompts, plan)
+    read = read_answers(answers, checkpoint, family, plan.chat) if answers else []
+    recipe = recipe_of(source, prompts, plan, read)
     staging = staged(folder, replace=replace, recipe=recipe, mark=RECORD, what="a distilled draft")
     with staging as aside:
         from edgespec_distill.distillation import train_draft
 
         work = work_folder(folder, recipe)
         with one_line_disk(work):
-            result = train_draft(source, checkpoint, prompts, plan, work, aside, report)
+            result = train_draft(source, checkpoint, prompts, read, plan, work, aside, report)
             write_card(aside, source, plan, result)
     shutil.rmtree(work)
     return result

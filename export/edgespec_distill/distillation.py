@@ -28,12 +28,14 @@ from edgespec_distill.data.held_out import HeldOut, greedy_acceptance
 from edgespec_distill.data.own_prompts import own_prompts
 from edgespec_distill.data.target_outputs import BLOCK, TargetOutputs
 from edgespec_distill.data.text_generation import add_distributions, generate_texts
+from edgespec_distill.data.training_answers import Answer
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.draft_builder import DraftBuilder
 from edgespec_distill.models.exported_target import as_exported
 from edgespec_distill.models.reading.eagle_module import feature_layers
 from edgespec_distill.models.target import open_target
 from edgespec_distill.models.target_ends import open_ends
+from edgespec_distill.models.target_head import TargetHead
 from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
 from edgespec_distill.models.untrained_draft import spread_layers
 from edgespec_distill.needs import needs_of, positions_at_once
@@ -60,6 +62,7 @@ def train_draft(
     source: Source,
     checkpoint: Checkpoint,
     prompts: list[list[int]],
+    answers: Sequence[Answer],
     plan: Plan,
     work: Path,
     folder: Path,
@@ -69,6 +72,7 @@ def train_draft(
 
     Args:
         prompts: token ids.
+        answers: texts that the target reads.
         plan: complete, for this target.
         work: folder of an interrupted run's state.
     """
@@ -78,7 +82,8 @@ def train_draft(
         family = fitted(checkpoint)
         plan = replace(plan, target_format=plan.target_format or _usual_format(family))
         count = len(prompts) + plan.own_prompts
-        logger.info(f"{needs_of(plan, family, checkpoint.float32_bytes // 4, count)}")
+        read = sum(len(part) for answer in answers for part in answer)
+        logger.info(f"{needs_of(plan, family, checkpoint.float32_bytes // 4, count, read)}")
         target = _opened(source, checkpoint, family, plan, work)
         target.positions_at_once = positions_at_once(plan, family)
         if plan.own_prompts:
@@ -87,7 +92,8 @@ def train_draft(
                 target, checkpoint, plan.own_prompts, ends, file, plan.seed
             )
         run = _Run(target, checkpoint, prompts, plan, work, report)
-        draft, result = run.train()
+        cap = family.logit_cap if isinstance(family, DecoderOnly) else None
+        draft, result = run.train([Text(*answer) for answer in answers], cap)
         _save(draft, checkpoint, folder)
     return result
 
@@ -146,7 +152,15 @@ class _Run:
         self._outputs = TargetOutputs(target, features, self._eos_token_ids, plan, work)
         self._builder = DraftBuilder(target, features, plan)
 
-    def train(self) -> tuple[ScoringModel, Distillation]:
+    def train(
+        self, answers: Sequence[Text], logit_cap: float | None
+    ) -> tuple[ScoringModel, Distillation]:
+        """Trains the draft.
+
+        Args:
+            answers: texts that the target reads.
+            logit_cap: the target's.
+        """
         plan = self._plan
         started = self._started()
         greedy, sampled = (
@@ -154,12 +168,17 @@ class _Run:
             for temperature in (0.0, 1.0)
         )
         examples = [] if plan.on_policy else list(self._outputs.training(self._prompts))
-        draft = started or self._fresh(examples)
+        vocabulary = started.vocabulary if started else self._vocabulary([*examples, *answers])
+        read: list[Example] = []
+        if answers:
+            head = TargetHead(self._target.model, vocabulary, logit_cap)
+            read = list(self._outputs.read(answers, head))
+        draft = started or self._fresh(vocabulary, examples or read)
         self._log_draft(draft, [*greedy, *sampled])
         held_out = HeldOut(self._target, draft.vocabulary, greedy, sampled)
         known = _spread_examples([e for e in examples if e.is_greedy], len(self._held_out_prompts))
         training = self._training(draft, held_out)
-        after = training.run(self._chunks(draft, examples))
+        after = training.run(self._chunks(draft, [*examples, *read]))
         known_acceptance = greedy_acceptance(draft, known) if known else None
         draft.model.float().load_state_dict(training.optimizer.weights(), strict=False)
         return draft, Distillation(
@@ -169,6 +188,7 @@ class _Run:
             prompts=len({tuple(e.prompt) for e in examples}) or len(self._prompts),
             held_out=len(self._held_out_prompts),
             output_tokens=sum(len(example.output) for example in examples),
+            read_tokens=sum(len(example.output) for example in read),
             steps=training.budget.steps,
             minutes=training.budget.seconds / 60,
             target_parameters=self._target_parameters,
@@ -209,13 +229,12 @@ class _Run:
         with torch.random.fork_rng():
             return self._builder.from_finished(Path(self._plan.start))
 
-    def _fresh(self, examples: Sequence[Example]) -> ScoringModel:
+    def _fresh(self, vocabulary: DraftVocabulary, examples: Sequence[Example]) -> ScoringModel:
         """An untrained draft."""
-        vocabulary = self._vocabulary(examples)
         return self._builder.from_target(vocabulary, _spread_examples(examples, EAGLE_START_TEXTS))
 
     def _vocabulary(self, examples: Sequence[Text]) -> DraftVocabulary:
-        """The draft's tokens: the most frequent ones in the target's prompts and outputs."""
+        """The draft's tokens: the most frequent ones in what the target reads and writes."""
         model, size = self._target.model, self._plan.vocabulary
         embeddings = model.get_input_embeddings().weight.detach().cpu()
         if size is None or size >= len(embeddings):

@@ -65,13 +65,14 @@ def _position_bytes(plan: Plan, family: Family) -> int:
     return 4 * (2 * family.cache_layers * family.kv_heads * family.head_size + 3 * features)
 
 
-def needs_of(plan: Plan, family: Family, parameters: int, prompts: int) -> Needs:
+def needs_of(plan: Plan, family: Family, parameters: int, prompts: int, read: int = 0) -> Needs:
     """What a distillation needs.
 
     Args:
         plan: with its target format.
         parameters: of the target.
         prompts: their number.
+        read: tokens of prompts with answers that the target reads.
     """
     width = plan.width or family.width
     tables = 2 * (plan.vocabulary or family.vocab_size) * width
@@ -83,7 +84,7 @@ def needs_of(plan: Plan, family: Family, parameters: int, prompts: int) -> Needs
         draft += features * width + 2 * width * width
     table_bytes = TORCH_BYTES if plan.target_tables else DRAFT_BYTES  # the target's learn nothing
     activations = plan.positions * width * own_layers * ACTIVATION_BYTES
-    tokens = prompts * plan.outputs * plan.max_new_tokens
+    tokens = prompts * plan.outputs * plan.max_new_tokens + read
     target = parameters * TORCH_BYTES
     if plan.target_format != ORIGINAL:
         # Besides the export, the tables and layers that the draft starts from.

@@ -20,6 +20,7 @@ __all__ = [
     "ORIGINAL",
     "SHAPE",
     "Plan",
+    "check_answers",
     "check_plan",
     "has_known_layers",
     "plan_for",
@@ -169,6 +170,15 @@ def check_plan(plan: Plan) -> None:
         count = getattr(plan, name)
         if count is not None and count < minimum:
             raise UsageError(f"{name} is {count}; give {minimum} or more")
+
+
+def check_answers(plan: Plan) -> None:
+    """Raises UsageError if such a draft does not learn from answers that its target only reads."""
+    if not plan.uses_target_states:
+        raise UsageError(
+            "answers are read for drafts that read their target's states; leave answers out, or "
+            "give eagle or block"
+        )
 
 
 def _check_shared_encoder(plan: Plan) -> None:

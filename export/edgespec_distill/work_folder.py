@@ -23,19 +23,28 @@ LAYOUT = 2  # of the files in the folder; those of another layout are not read
 DISK_FULL = ("PytorchStreamWriter", "inline_container", "No space left on device")
 
 
-def recipe_of(source: Source, prompts: Sequence[Sequence[int]], plan: Plan) -> str:
+def recipe_of(
+    source: Source,
+    prompts: Sequence[Sequence[int]],
+    plan: Plan,
+    answers: Sequence[Sequence[Sequence[int]]] = (),
+) -> str:
     """Everything that determines a training: an interrupted run continues if it is the same.
 
     The version of edgespec is left out, so a new release does not discard an hour's work. So are
     minutes and steps, because an interrupted run may be given more time, and the disk, because the
     result does not depend on it. Of a draft to start from,
     the files are included and not the folder's name.
+
+    Args:
+        answers: texts that the target reads, a prompt and an answer each.
     """
     words = hashlib.sha256(json.dumps(prompts).encode()).hexdigest()
     left_out = ("minutes", "steps", "start", "disk")
     settings = {name: value for name, value in asdict(plan).items() if name not in left_out}
     start = [] if plan.start is None else [stamps(Path(plan.start))]
-    return json.dumps([LAYOUT, stamps(source.path), words, settings, *start])
+    read = [hashlib.sha256(json.dumps(answers).encode()).hexdigest()] if answers else []
+    return json.dumps([LAYOUT, stamps(source.path), words, settings, *start, *read])
 
 
 def work_folder(folder: Path, recipe: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,12 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
     metavar="N",
     help="N prompts that TARGET writes itself from its chat format, besides those of --text or "
     "without them.",
+)
+@click.option(
+    "--answers",
+    type=click.Path(path_type=Path),
+    help='Texts that TARGET reads, which is several times as fast as writing: {"prompt": …, '
+    '"answer": …} on each line. With --eagle or --block.',
 )
 @click.option(
     "-o",
@@ -124,7 +130,9 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @CHAT
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--force", is_flag=True, help="Replace a distilled draft that is there already.")
-def distill(target: str, text: Path | None, output: Path, force: bool, **plan: Any) -> None:
+def distill(
+    target: str, text: Path | None, answers: Path | None, output: Path, force: bool, **plan: Any
+) -> None:
     """Train a small draft for TARGET on what TARGET writes after your prompts.
 
     TARGET is a checkpoint folder, a GGUF file, a hub id or a short name. The result is an ordinary
@@ -138,8 +146,8 @@ def distill(target: str, text: Path | None, output: Path, force: bool, **plan: A
         _check_no_shape()
     if text is None and not plan["own_prompts"]:
         raise UsageError("give --text, or --own-prompts for a chat model: what is it trained on?")
-    with readable_twice(text) if text else nullcontext() as prompts:
-        _check_before_torch(target, prompts)
+    with _readable_twice(text) as prompts, _readable_twice(answers) as read:
+        _check_before_torch(target, prompts, read)
         with needs_extra("distill"):
             from edgespec_distill.distill_draft import distill as run
             from edgespec_distill.plan import Plan
@@ -150,6 +158,7 @@ def distill(target: str, text: Path | None, output: Path, force: bool, **plan: A
                 prompts,
                 output,
                 Plan(**plan),
+                answers=read,
                 replace=force,
                 report=report,
             )
@@ -166,15 +175,20 @@ def distill(target: str, text: Path | None, output: Path, force: bool, **plan: A
         )
 
 
-def _check_before_torch(target: str, text: Path | None) -> None:
-    """Raises EdgespecError for a target or a file of prompts that is missing: torch takes seconds
-    to load."""
+def _readable_twice(file: Path | None) -> AbstractContextManager[Path | None]:
+    return readable_twice(file) if file else nullcontext()
+
+
+def _check_before_torch(target: str, *files: Path | None) -> None:
+    """Raises EdgespecError for a target or a file of prompts or answers that is missing: torch
+    takes seconds to load."""
     with needs_extra("export"):
         from edgespec_export.checkpoint.sources import look_up
 
     look_up(target)
-    if text:
-        read_lines(text)
+    for file in files:
+        if file:
+            read_lines(file)
 
 
 def _check_no_shape() -> None:

@@ -18,6 +18,7 @@ from edgespec_distill.data.text_generation import (
     generate_texts,
     generate_with_distributions,
 )
+from edgespec_distill.models.target_head import TargetHead
 from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_distill.plan import Plan
 
@@ -27,6 +28,7 @@ logger = logging.getLogger("edgespec")
 
 BLOCK = 512  # prompts whose outputs are stored in one file
 GENERATION_SHARE = 0.4  # of the plan's minutes at most
+READING_SHARE = 0.6  # with what the target reads
 FINISHED_SHARE = 0.9  # of the texts generated at once; the others are then cut
 MINUTES_FILE = "minutes-written.txt"
 
@@ -77,8 +79,7 @@ class TargetOutputs:
         for done, (round_, index, temperature) in enumerate(tasks):
             file = self._work / f"outputs-{round_}-{index:05}.pt"
             if not file.exists():
-                over = plan.minutes and self.minutes > GENERATION_SHARE * plan.minutes
-                if over and done:
+                if done and self._is_over(GENERATION_SHARE):
                     logger.info(
                         f"the time for the target's outputs is over: {done} of {len(tasks)}"
                     )
@@ -94,6 +95,38 @@ class TargetOutputs:
                     f"{pace.left(begun, len(tasks) - done - 1)}"
                 )
             yield from self._read(file)
+
+    def read(self, texts: Sequence[Text], head: TargetHead) -> Iterator[Example]:
+        """Texts that the target reads and did not write, until `READING_SHARE` of the time is used.
+
+        Args:
+            head: of the draft's tokens.
+        """
+        assert self._features is not None
+        blocks = [texts[i : i + BLOCK] for i in range(0, len(texts), BLOCK)]
+        pace, positions = Pace(), 0
+        for index, block in enumerate(blocks):
+            file = self._work / f"answers-{index:05}.pt"
+            if not file.exists():
+                if self._is_over(READING_SHARE):
+                    logger.info(f"the time for reading is over: {index} of {len(blocks)}")
+                    return
+                with self._timed():
+                    self._features.add(block, file)
+                    examples = [head.example(text, self._features[text]) for text in block]
+                    write_examples(examples, file)
+                positions += sum(map(len, block))
+                logger.info(
+                    f"the target read block {index + 1} of {len(blocks)}, "
+                    f"{positions / pace.seconds:.0f} tokens/s"
+                    f"{pace.left(index + 1, len(blocks) - index - 1)}"
+                )
+            yield from self._read(file)
+
+    def _is_over(self, share: float) -> bool:
+        """Whether this share of the plan's minutes is used."""
+        minutes = self._plan.minutes
+        return minutes is not None and self.minutes > share * minutes
 
     def sample(self, prompts: Sequence[Sequence[int]]) -> list[Text]:
         """Sampled outputs that are not stored."""

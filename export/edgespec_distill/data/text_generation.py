@@ -18,6 +18,7 @@ __all__ = [
     "add_distributions",
     "generate_texts",
     "generate_with_distributions",
+    "top_tokens",
 ]
 
 TOP_TOKENS = 64  # most probable tokens stored for each position; the others have little mass
@@ -74,7 +75,7 @@ def generate_with_distributions(
         steps = []
         parts_of: list[list[Tensor]] = [[] for _ in group]
         for step in _steps(target, group, settings, generator):
-            steps.append((step.rows, step.tokens, *_top_tokens(step.logits)))
+            steps.append((step.rows, step.tokens, *top_tokens(step.logits)))
             for row, part in zip(step.rows.tolist(), step.features, strict=True):
                 parts_of[row].append(part)
         rows, output, tokens, log_probs = (torch.cat(part) for part in zip(*steps, strict=True))
@@ -90,7 +91,7 @@ def add_distributions(target: GeneratingModel, texts: Sequence[Text]) -> list[Ex
     """Texts that the draft generated, with the target's distributions."""
     examples = []
     for group in batches(texts, SCORED_POSITIONS, random.Random(0)):
-        tokens, log_probs = _top_tokens(target.logits(group))
+        tokens, log_probs = top_tokens(target.logits(group))
         lengths = [len(text.output) for text in group]
         parts = zip(torch.split(tokens, lengths), torch.split(log_probs, lengths), strict=True)
         for text, (ids, values) in zip(group, parts, strict=True):
@@ -175,7 +176,7 @@ def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> Ten
     return torch.cat(drawn).clamp(max=logits.shape[1] - 1)
 
 
-def _top_tokens(logits: Tensor) -> tuple[Tensor, Tensor]:
+def top_tokens(logits: Tensor) -> tuple[Tensor, Tensor]:
     """`Example.tokens` and `.log_probs`: the most probable tokens of each row."""
     logits = logits.float()
     best, tokens = logits.topk(min(TOP_TOKENS, logits.shape[1]))

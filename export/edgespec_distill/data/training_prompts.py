@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgespec.artifact.chat_format import user_message
@@ -11,7 +12,7 @@ from edgespec.chat.chat_writer import ChatWriter
 from edgespec.errors import UsageError
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 
-__all__ = ["read_prompts"]
+__all__ = ["encoded_prompts", "read_prompts"]
 
 MIN_PROMPTS = 16
 
@@ -38,13 +39,25 @@ def read_prompts(
             f"{given}{f' and the target writes {own}' if own else ''}; give at least "
             f"{MIN_PROMPTS}, and thousands for a good draft"
         )
-    if not lines:
-        return []
+    return encoded_prompts(lines, checkpoint, chat) if lines else []
+
+
+def encoded_prompts(
+    lines: Sequence[str], checkpoint: Checkpoint, chat: bool | None
+) -> list[list[int]]:
+    """Token ids of prompts, with the chat format around each.
+
+    Args:
+        chat: see `read_prompts`.
+
+    Raises:
+        UsageError: there is no chat format.
+    """
     chats = checkpoint.chat is not None or checkpoint.template is not None
     if chat and not chats:
         raise UsageError(f"{checkpoint.label} has no chat format; leave --chat out")
     if chat is False or not chats:
-        encoded = checkpoint.tokenizer.encode_batch(lines)
+        encoded = checkpoint.tokenizer.encode_batch(list(lines))
     else:
         write = ChatWriter(checkpoint.template, checkpoint.chat)
         lines = [write([user_message(line)]).text for line in lines]
