@@ -30,8 +30,8 @@ class Distillation:
             If it is far above `after`, more prompts would help more than more steps.
         prompts, held_out: numbers of prompts.
         output_tokens: that the target generated for training.
-        read_tokens: of answers that it read for training.
         target_parameters, draft_parameters: numbers of parameters.
+        read_tokens: of answers that it read for training.
     """
 
     before: Acceptance
@@ -40,8 +40,8 @@ class Distillation:
     prompts: int
     held_out: int
     output_tokens: int
-    read_tokens: int
     steps: int
     minutes: float
     target_parameters: int
     draft_parameters: int
+    read_tokens: int = 0

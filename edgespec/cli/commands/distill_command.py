@@ -43,7 +43,7 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option(
     "--answers",
     type=click.Path(path_type=Path),
-    help='Texts that TARGET reads, which is several times as fast as writing: {"prompt": …, '
+    help='Texts that TARGET reads, which is faster than writing: {"prompt": …, '
     '"answer": …} on each line. With --eagle or --block.',
 )
 @click.option(
