@@ -15,7 +15,7 @@ from typing import Any
 from protocol import Generate, Generated, serve
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-DRAFTS = {"none": 0, "model": 1, "lookup": 2}
+DRAFTS = {"none": 0, "model": 1, "lookup": 2, "both": 3}
 
 
 def main() -> None:
