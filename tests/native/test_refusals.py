@@ -198,9 +198,6 @@ UNKNOWN = {
     "the pair's draft is an assistant that reads its target's cache, which": lambda d: d[
         "draft"
     ].update(family="gemma4_assistant"),
-    "the pair's draft is one that reads its target's encoder, which": lambda d: d["draft"].update(
-        family="shared_encoder"
-    ),
 }
 
 

@@ -81,6 +81,8 @@ struct Exported {
   std::string vocabulary;          // the file of a draft with other tokens; else empty
   std::vector<Variant> variants;   // the first is the default
 
+  // A draft that reads its target's encoder.
+  bool shares_encoder() const { return family == "shared_encoder"; }
   // The variant with this name, or the first. `role` is "target" or "draft". Throws UsageError.
   const Variant& variant(const std::string& name, const std::string& role) const;
 };

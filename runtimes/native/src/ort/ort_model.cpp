@@ -53,7 +53,7 @@ Token OrtModel::prefill(const Tokens& prompt, const Answers& answers) {
     const int64_t count = std::ssize(prompt);
     report(0, count);
     source_tokens_ = prompt;
-    source_ = encoded(*graphs_.encoder, prompt);
+    source_ = encode(prompt);
     report(count, count);
     return *exported_.start_token;
   }
@@ -169,6 +169,14 @@ void OrtModel::append(std::span<const Token> tokens) {
   for (const Token token : tokens) cached_.push_back({token});
 }
 
+Source OrtModel::encode(const Tokens& prompt) { return encoded(*graphs_.encoder, prompt); }
+
+void OrtModel::forget_source() {
+  rewind(0);
+  source_tokens_.clear();
+  source_ = {};
+}
+
 void OrtModel::report(int64_t read, int64_t to_read) const {
   if (signals_ == nullptr) return;
   signals_->read = read;
@@ -203,7 +211,7 @@ void OrtModel::check_read(const Archive& archive) {
   if (!exported_.start_token) return archive.check(source_tokens_.empty());
   if (source_tokens_.empty()) return archive.check(cached_.empty());
   check_prompt(source_tokens_);
-  source_ = encoded(*graphs_.encoder, source_tokens_);
+  source_ = encode(source_tokens_);
 }
 
 void OrtModel::check_cancelled() const {

@@ -71,6 +71,10 @@ class OrtModel : public Model {
   // The token of each position of the cache.
   Token cached_token(int64_t position) const { return cached_[position].token; }
 
+  // The latest source of an encoder-decoder, and its encoder's states, null without.
+  const Tokens& source_tokens() const { return source_tokens_; }
+  const OrtValue* encoder_states() const { return source_.states.get(); }
+
   // Everything that later calls depend on.
   virtual void archive(Archive& archive);
   double seconds() const override { return seconds_; }
@@ -84,6 +88,10 @@ class OrtModel : public Model {
   virtual void set_states(Call&, int64_t /*count*/) {}
   // Keeps what later calls, or an EAGLE head, need of a call's first `count` rows.
   virtual void store_states(Call& call, int64_t count);
+  // What the encoder makes of a source.
+  virtual Source encode(const Tokens& prompt);
+  // Forgets the source, and all positions after it.
+  void forget_source();
 
   const ModelGraphs& graphs_;
 

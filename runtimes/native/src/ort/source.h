@@ -14,6 +14,8 @@ namespace edgespec {
 struct Source {
   std::vector<std::string> names;
   std::vector<OrtOwned<OrtValue>> tensors;
+  // The encoder's own, [source length, width], for a draft that reads them; null where none does.
+  OrtOwned<OrtValue> states{nullptr, nullptr};
 };
 
 // Whether an encoder's output is such; others are hidden states, for drafts that read them.
@@ -21,5 +23,7 @@ bool is_cross(const std::string& output);
 
 // Runs an encoder on all tokens of a source.
 Source encoded(const Graph& encoder, std::span<const Token> tokens);
+// Runs a draft's encoder on the states of its target's.
+Source encoded(const Graph& encoder, const OrtValue& states);
 
 }  // namespace edgespec

@@ -13,6 +13,7 @@
 #include "invariance/measure_shared.h"
 #include "ort/eagle_batch.h"
 #include "ort/eagle_model.h"
+#include "ort/shared_encoder_model.h"
 #include "text/message_text.h"
 
 namespace edgespec {
@@ -44,8 +45,7 @@ Manifest runnable(Manifest manifest) {
   }
   const std::map<std::string, std::string> unknown = {
       {"block", "a block draft"},
-      {"gemma4_assistant", "an assistant that reads its target's cache"},
-      {"shared_encoder", "one that reads its target's encoder"}};
+      {"gemma4_assistant", "an assistant that reads its target's cache"}};
   if (manifest.draft && unknown.contains(manifest.draft->family)) {
     throw UsageError("the pair's draft is " + unknown.at(manifest.draft->family) +
                      ", which libedgespec does not run; export it with another draft or without "
@@ -143,6 +143,10 @@ void Pair::check_may_speculate() const {
 
 void Pair::check_may_share() const {
   const std::string way_out = "; make each text in a session of its own";
+  if (draft_ && draft_->exported.shares_encoder()) {
+    throw UsageError("the pair's draft reads its target's encoder, and computes one text in a call" +
+                     way_out);
+  }
   if (!shares_calls(target_) || (draft_ && !shares_calls(*draft_))) {
     throw UsageError(manifest_.folder.string() + " has graphs that compute one text in a call" +
                      way_out + ", or export the pair again");
@@ -193,6 +197,9 @@ std::unique_ptr<OrtModel> Pair::make_draft(const OrtModel& target,
                                            const std::atomic<bool>& cancelled) const {
   const Calls calls{capacity_, 1, std::nullopt, false, false, cancelled};
   if (draft_->fusion) return std::make_unique<EagleModel>(*draft_, calls, target);
+  if (draft_->exported.shares_encoder()) {
+    return std::make_unique<SharedEncoderModel>(*draft_, calls, target);
+  }
   return std::make_unique<OrtModel>(*draft_, calls);
 }
 

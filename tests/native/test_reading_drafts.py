@@ -1,0 +1,184 @@
+"""Claim: libedgespec runs drafts that read more of their target than an EAGLE head does: each text
+has Python's tokens, rounds and accepted tokens, and its session goes on alike, forked or saved."""
+
+from __future__ import annotations
+
+import pytest
+
+import edgespec
+from depth import one_in
+from edgespec_export.export_pair import export_pair
+from edgespec_runtimes.ort.reading.ort_shared_encoder import OrtSharedEncoder
+from looking_large import cost_alike, find_of_target, look_large
+from native_library import NativeError, NativeModel
+from shared_encoder_checkpoints import write_draft as write_shared_encoder
+from shared_encoder_checkpoints import write_target as write_t5
+
+INT8 = {"target_formats": ["int8"], "draft_formats": ["int8"]}
+PROMPTS = [list(prompt.encode()) for prompt in ("Reading drafts", "a", "next to the line", "…")]
+# γ of a default goes by guessed costs: the targets here count as not row-invariant.
+WAYS = (
+    {},
+    {"gamma": 4},
+    {"gamma": 6, "temperature": 0.8},
+    {"temperature": 0.8, "top_p": 0.95},
+    {"repetition_penalty": 1.2, "logprobs": 1},
+    {"gamma": 3, "temperature": 1.0, "rule": "token"},
+    {"temperature": 0.7, "rule": "block", "logprobs": 1},
+)
+DRAFTS = {"model": 1, "both": 3}
+LENGTH = {"max_new_tokens": 40, "ignore_eos": 1}
+
+
+def shared_encoder(folder):
+    target = write_t5(folder / "target")
+    write_shared_encoder(target, folder / "draft", width=16)
+
+
+KINDS = (shared_encoder,)
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.__name__)
+def folder(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reading")
+    request.param(folder)
+    checkpoints = str(folder / "target"), str(folder / "draft")
+    export_pair(*checkpoints, folder / "pair", threads=1, **INT8)
+    look_large(folder / "pair")
+    cost_alike(folder / "pair")
+    find_of_target(folder / "pair", is_row_invariant=False)
+    return folder / "pair"
+
+
+@pytest.fixture(scope="module")
+def pair(folder):
+    return edgespec.load(folder, threads=1, allow_inexact=True)
+
+
+@pytest.fixture(scope="module")
+def model(built, folder):
+    return NativeModel(folder, threads=1, allow_inexact=1)
+
+
+def pythons(pair, draft, given):
+    """Texts, their rounds, drafted tokens that were accepted, and log-probabilities."""
+    options = {**given, "draft": draft, "max_new_tokens": 40, "ignore_eos": True}
+    options["logprobs"] = bool(given.get("logprobs"))
+    made = [pair.generate(prompt, seed=seed, **options) for seed, prompt in enumerate(PROMPTS)]
+    return [
+        (
+            one.token_ids,
+            one.stats.target_calls,
+            one.stats.accepted,
+            pytest.approx(list(one.logprobs or ()), abs=1e-12),
+        )
+        for one in made
+    ]
+
+
+def librarys(model, draft, given):
+    session, made = model.session(), []
+    options = {**given, "draft": DRAFTS[draft], **LENGTH}
+    for seed, prompt in enumerate(PROMPTS):
+        tokens = session.text(prompt, seed=seed, **options)
+        made.append((tokens, session.rounds, session.accepted, session.logprobs))
+    return made
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_texts_rounds_and_accepted_tokens_are_pythons(model, pair, draft):
+    accepted = 0
+    for given in WAYS:
+        expected = pythons(pair, draft, given)
+        assert librarys(model, draft, given) == expected, given
+        accepted += sum(count for _, _, count, _ in expected)
+    assert accepted > 10
+
+
+def reads_another_source(monkeypatch):
+    read = OrtSharedEncoder._encoder_inputs
+
+    def negated(self, prompt):
+        (name, states), *_ = read(self, prompt).items()
+        return {name: type(states).ortvalue_from_numpy(-states.numpy())}
+
+    monkeypatch.setattr(OrtSharedEncoder, "_encoder_inputs", negated)
+
+
+MISTAKES = {"shared_encoder": [reads_another_source]}
+
+
+@one_in(2)
+def test_a_draft_that_reads_something_else_is_found(request, model, pair):
+    kind = request.node.callspec.params["folder"].__name__
+    for mistake in MISTAKES[kind]:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            mistake(monkeypatch)
+            assert any(
+                librarys(model, "model", given) != pythons(pair, "model", given) for given in WAYS
+            ), mistake
+
+
+def the_rest(session):
+    tokens = session.rest()
+    return tokens, session.ending, session.rounds, session.accepted, session.logprobs
+
+
+@one_in(2)
+@pytest.mark.parametrize("given", [{}, {"gamma": 5, "temperature": 1.0, "rule": "block"}], ids=str)
+def test_a_forked_or_saved_session_goes_on_alike(model, tmp_path, given):
+    session = model.session()
+    session.begin(PROMPTS[0], seed=4, draft=1, logprobs=1, **LENGTH, **given)
+    moments = 0
+    while not session.ending:
+        session.rounds = session.accepted = 0
+        session.logprobs = []
+        fork = session.fork()
+        session.save(tmp_path / "saved")
+        expected = the_rest(session.fork())
+        assert the_rest(fork) == expected
+        assert the_rest(model.load_session(tmp_path / "saved")) == expected
+        next(session.pieces(), None)
+        moments += 1
+    assert moments > 3
+
+
+def test_a_text_that_does_not_use_the_draft_may_come_between(model):
+    """What the draft has of the text before is of no use then; the session is forked all the
+    same."""
+    fresh, session = model.session(), model.session()
+    given = {"draft": 1, "gamma": 4, "seed": 1, **LENGTH}
+    expected = fresh.text(PROMPTS[2], **given), fresh.rounds, fresh.accepted
+    session.text(PROMPTS[0], **given)
+    session.begin(PROMPTS[1], draft=0, **LENGTH)
+    plain = session.fork()
+    assert plain.rest() == session.rest()
+    for one in (session, plain, session.fork()):
+        assert (one.text(PROMPTS[2], **given), one.rounds, one.accepted) == expected
+
+
+def test_a_cancelled_text_leaves_nothing_behind(model):
+    session = model.session()
+    given = {"draft": 1, "gamma": 4, **LENGTH}
+    expected = session.text(PROMPTS[2], **given), session.rounds, session.accepted
+    for rounds in range(4):
+        session.begin(PROMPTS[0], **given)
+        for _ in range(rounds):
+            next(session.pieces())
+        session.cancel()
+        with pytest.raises(NativeError) as cancelled:
+            session.rest()
+        assert cancelled.value.status == "cancelled"
+        assert (session.text(PROMPTS[2], **given), session.rounds, session.accepted) == expected
+
+
+def test_a_full_cache_ends_a_text_as_plain_decoding(folder, built):
+    session = NativeModel(folder, threads=1, allow_inexact=1, capacity=40).session()
+    plain = session.text(PROMPTS[2], draft=0, ignore_eos=1), session.ending
+    assert (session.text(PROMPTS[2], draft=1, gamma=4, ignore_eos=1), session.ending) == plain
+    assert session.ending == "capacity"
+
+
+def test_a_batch_is_refused(model):
+    with pytest.raises(NativeError, match=r"draft reads its target's .* one text in a call; make"):
+        model.batch(2)
