@@ -79,8 +79,8 @@ class Format:
 
 # Costs are from SmolLM2-135M and the T5 pair (docs/measurements/results.md), those of int4 and
 # int8-groups with kernels from docs/measurements/kernels.md and int4.md. int8-groups was measured
-# with AVX2; elsewhere it counts as int8. int4-int8 was measured with AMX (a model of 1.5B); with AVX2
-# it is an estimate from single products, and elsewhere it counts as int4.
+# with AVX2; elsewhere it counts as int8. int4-int8 was measured with AMX (a model of 1.5B); with
+# AVX2 it is an estimate from single products, and elsewhere it counts as int4.
 INT8_COST = RowCost(0.06, 0.02, arithmetic=0.11, arithmetic_on={"avx2": 0.23})
 INT4_COST = RowCost(0.045, 0.02, arithmetic=0.16, arithmetic_on={"avx2": 0.22})
 INT8_GROUPS_COST = RowCost(0.045, 0.02, arithmetic=0.11, arithmetic_on={"avx2": 0.22})
