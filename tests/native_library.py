@@ -257,7 +257,7 @@ class NativeSession:
 
     def _start(self) -> None:
         self.shown, self.ending = "", ""
-        self.rounds, self.accepted = 0, 0
+        self.rounds, self.drafted, self.accepted = 0, 0, 0
         self.logprobs: list[float] = []
 
     def begin(
@@ -282,6 +282,7 @@ class NativeSession:
                 self.ending = ENDINGS[piece.ending]
                 return
             self.rounds += 1
+            self.drafted += piece.drafted
             self.accepted += piece.accepted
             if piece.logprobs:
                 self.logprobs += piece.logprobs[: piece.count]

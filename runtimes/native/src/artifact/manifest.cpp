@@ -143,6 +143,7 @@ Exported model_of(const Json& data) {
   model.positions = optional_of<int64_t>(data, "positions");
   model.start_token = optional_of<Token>(data, "start_token");
   model.features = data.value("features", int64_t{0});
+  model.block_rows = optional_of<int64_t>(data, "block_rows");
   model.is_recurrent = !data.value("states", Json::array()).empty();
   model.layers = layers_of(data);
   model.vocabulary = optional_of<std::string>(data, "vocabulary").value_or("");

@@ -76,11 +76,14 @@ struct Exported {
   std::optional<int64_t> positions;
   std::optional<Token> start_token;  // of an encoder-decoder
   int64_t features;
+  std::optional<int64_t> block_rows;  // of a draft that fills blocks of masks
   bool is_recurrent;
   std::vector<LayerShape> layers;  // of the cache
   std::string vocabulary;          // the file of a draft with other tokens; else empty
   std::vector<Variant> variants;   // the first is the default
 
+  // A draft whose one call predicts several tokens.
+  bool is_block_draft() const { return family == "block"; }
   // A draft that reads its target's encoder.
   bool shares_encoder() const { return family == "shared_encoder"; }
   // The variant with this name, or the first. `role` is "target" or "draft". Throws UsageError.

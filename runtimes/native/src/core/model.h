@@ -71,6 +71,12 @@ class Model {
   // Prefix of the cache that is final as long as the text keeps its tokens. Equal to `length`, but
   // for EAGLE heads: they compute again what they drafted from their own hidden states.
   virtual int64_t valid_length() const { return length(); }
+  // How many tokens a block draft, whose one call predicts several, can draft in a row; none of
+  // others.
+  virtual std::optional<int64_t> block() const { return std::nullopt; }
+  // Of a block draft: the probability that the token after this one, which comes next, is accepted
+  // if this one is; 0 where the block ends. 1 of others.
+  virtual double confidence_after(Token) { return 1; }
   // Time spent computing so far.
   virtual double seconds() const { return 0; }
   // Whether `best_tokens` and `likely_tokens` can be called, and are faster than `score`.

@@ -47,7 +47,7 @@ Requests<Proposal> ModelDrafter::propose(const Tokens& sequence, int64_t gamma,
   rewind_to_common_prefix();
   Tokens unread(sequence_.begin() + confirmed_, sequence_.end());
   const int64_t room = model_.capacity() - model_.length() - std::ssize(unread) + 1;
-  const int64_t most = std::min(gamma, room);
+  const int64_t most = std::min({gamma, room, model_.block().value_or(gamma)});
   Proposal proposal;
   double probability = 1;  // that all drafted tokens are accepted, as the draft sees it
   while (std::ssize(proposal.tokens) < most) {
@@ -61,8 +61,10 @@ Requests<Proposal> ModelDrafter::propose(const Tokens& sequence, int64_t gamma,
     add_candidates(proposal, std::span(likely).subspan(1), probability);
     if (std::ranges::find(last_tokens_, token) != last_tokens_.end()) break;
     probability *= chosen;
-    if (should_continue_ && !should_continue_(probability, rows_of(proposal))) break;
     unread = {vocabulary_.to_draft(token)};
+    if (!should_continue_) continue;
+    const double confidence = model_.confidence_after(unread.front());
+    if (!should_continue_(probability * confidence, rows_of(proposal))) break;
   }
   co_return proposal;
 }

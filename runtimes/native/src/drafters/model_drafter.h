@@ -16,11 +16,11 @@ class ModelDrafter : public Drafter {
   // `process` turns the draft's logits into q, by the same options as the target's into p. After
   // `last_tokens` no token is drafted (end of text).
   // `answers`: of a prompt that is a conversation, see `Model::prefill`. `should_continue`: given
-  // the probability that all tokens drafted so far in this round are accepted, says whether to
-  // draft one more. It does not see the token that comes next, so stopping does not change the
-  // distribution of the text. Empty: drafts γ tokens. `worth_candidate`: given the probability that
-  // an alternative to a drafted token will be the correction, says whether to propose it, too.
-  // Empty: none.
+  // the probability that all tokens drafted so far in this round are accepted (of a block draft:
+  // and the next one, too), says whether to draft one more. It does not see the token that comes
+  // next, so stopping does not change the distribution of the text. Empty: drafts γ tokens.
+  // `worth_candidate`: given the probability that an alternative to a drafted token will be the
+  // correction, says whether to propose it, too. Empty: none.
   ModelDrafter(Model& model, SamplingProcessor& process, const Vocabulary& vocabulary,
                Tokens last_tokens, Answers answers, Decision should_continue,
                Decision worth_candidate);

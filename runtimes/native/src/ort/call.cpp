@@ -9,6 +9,7 @@ namespace {
 constexpr Token kDummyToken = 0;
 constexpr int64_t kTop = 3;  // tokens of a row, where a graph returns several
 constexpr const char* kFusedStates = "fused_states";  // the only states that a graph takes
+constexpr const char* kSlotStates = "slot_states";
 
 }  // namespace
 
@@ -17,11 +18,13 @@ Call::Call(CallMemory& memory, const CallShape& shape)
       past_length_(1),
       memory_(memory),
       skip_{shape.skip},
+      ahead_{shape.ahead},
       layouts_(3 * shape.described) {
-  const int64_t count = shape.rows - shape.skip;
+  const int64_t count = shape.returned();
   take("tokens", tokens_, {shape.rows});
   take("past_length", past_length_, {1});
   take("skip", skip_, {1});
+  if (shape.ahead > 0) take("ahead", ahead_, {1});
   if (shape.described > 0) take("layouts", layouts_, {shape.described, 3});
   for (CacheBuffer& buffer : memory.cache) {
     input_names_.push_back(buffer.past.c_str());
@@ -34,7 +37,7 @@ Call::Call(CallMemory& memory, const CallShape& shape)
   } else {
     give_best(count, shape.output);
   }
-  bind_states(shape.rows);
+  bind_states(shape);
   own_inputs_ = inputs_.size();
 }
 
@@ -47,6 +50,15 @@ void Call::set(std::span<const Token> tokens, std::span<const LaidOut> candidate
   }
   past_length_[0] = past_length;
   set_source(source);
+}
+
+void Call::repeat_row(int64_t count) {
+  std::fill(tokens_.begin() + count, tokens_.end(), tokens_[count - 1]);
+  std::vector<float>& states = states_.at(kFusedStates);
+  const auto width = std::ssize(states) / std::ssize(tokens_);
+  for (auto row = states.begin() + count * width; row != states.end(); row += width) {
+    std::copy_n(row - width, width, row);
+  }
 }
 
 void Call::set_layout(int64_t number, const Layout& layout) {
@@ -115,8 +127,10 @@ void Call::give_logits(int64_t count) {
                              ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT));
 }
 
-void Call::bind_states(int64_t rows) {
+void Call::bind_states(const CallShape& shape) {
   for (const auto& [name, width] : memory_.state_widths) {
+    const int64_t rows = name == kSlotStates ? shape.drafted : shape.rows;
+    if (rows == 0) continue;
     const auto& [kept, numbers] = *states_.emplace(name, rows * width).first;
     auto tensor = tensor_over(memory_.graph.runtime(), states_.at(name), {rows, width});
     if (name == kFusedStates) {

@@ -25,7 +25,10 @@ struct CallShape {
   int64_t described;  // of the last rows, which have a layout: candidates, or all of a shared call
   int64_t skip;       // leading rows without output
   Output output;
+  int64_t ahead = 0;    // of the last rows: of a block draft, ahead of the text
+  int64_t drafted = 0;  // of a block of masks: how many rows are returned instead
 
+  int64_t returned() const { return drafted > 0 ? drafted : rows - skip; }
   auto operator<=>(const CallShape&) const = default;
 };
 
@@ -50,6 +53,8 @@ class Call {
   // the run.
   void set(std::span<const Token> tokens, std::span<const LaidOut> candidates, int64_t past_length,
            const Source& source);
+  // Makes all rows from `count` on repeat the token and the state of the one before them.
+  void repeat_row(int64_t count);
   // Binds a source's keys and values, in the place of the one before.
   void set_source(const Source& source);
   void run();
@@ -58,7 +63,7 @@ class Call {
   Rows logits(int64_t count) const { return {logits_, count, memory_.vocab_size}; }
   BestTokens best(int64_t count) const;
   LikelyTokens likely(int64_t row) const;
-  // The hidden states with a name, [rows, width].
+  // The hidden states with a name, [rows, width]; "slot_states" are of drafted rows.
   std::span<float> state(const std::string& name) { return states_.at(name); }
 
  protected:
@@ -74,10 +79,10 @@ class Call {
   void give(const char* name, OrtOwned<OrtValue> tensor);
   void give_logits(int64_t count);
   void give_best(int64_t count, Output output);
-  void bind_states(int64_t rows);
+  void bind_states(const CallShape& shape);
 
   CallMemory& memory_;
-  std::vector<int64_t> skip_, layouts_, output_mode_, best_tokens_;
+  std::vector<int64_t> skip_, ahead_, layouts_, output_mode_, best_tokens_;
   std::optional<LazyZeros> own_logits_;  // of a call with more rows than the model's memory has
   float* logits_ = nullptr;
   std::vector<float> best_logits_, best_shares_;

@@ -9,7 +9,7 @@ namespace edgespec {
 EagleModel::EagleModel(const ModelGraphs& graphs, const Calls& calls, const OrtModel& target)
     : OrtModel(graphs, calls),
       target_(target),
-      width_(graphs.decoder.width_of("hidden")),
+      width_(graphs.fusion->width_of("fused_states")),
       head_(width_) {}
 
 int64_t EagleModel::valid_length() const { return head_.valid_length(length()); }

@@ -22,8 +22,6 @@ class EagleModel : public OrtModel {
   Token key_of(int64_t position) const override;
   void set_states(Call& call, int64_t count) override;
   void store_states(Call& call, int64_t count) override;
-
- private:
   // Writes the fused features of the position before each, zeros before position 0.
   void fuse(int64_t first, int64_t end, std::span<float> states);
 

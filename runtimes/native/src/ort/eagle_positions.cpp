@@ -7,9 +7,13 @@
 
 namespace edgespec {
 
+void EaglePositions::take_features(int64_t first, int64_t end) {
+  if (valid_length(first) == first) valid_ = end;
+}
+
 bool EaglePositions::takes_features(int64_t first, int64_t end, int64_t target_length) {
   if (end <= target_length + 1) {  // the target has been at every position before these
-    if (valid_length(first) == first) valid_ = end;
+    take_features(first, end);
     return true;
   }
   if (end - first == 1 && hidden_position_ == first - 1) {

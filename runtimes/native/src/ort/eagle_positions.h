@@ -21,6 +21,8 @@ class EaglePositions {
 
   // How many leading positions of a cache of this length were computed from the target's features.
   int64_t valid_length(int64_t length) const { return std::min(valid_, length); }
+  // Records a call whose rows, positions first … end - 1, take the target's features.
+  void take_features(int64_t first, int64_t end);
   // Records a call of positions first … end - 1, and says whether its rows take the features of a
   // target that has scored so many positions; a single row takes `hidden` otherwise. Throws Error:
   // neither can be.

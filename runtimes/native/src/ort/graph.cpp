@@ -1,10 +1,12 @@
 #include "ort/graph.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "ort/packed_weights.h"
 
 namespace edgespec {
@@ -51,7 +53,7 @@ OrtOwned<OrtSession> opened(const OrtRuntime& runtime, const Kernels& kernels,
 }  // namespace
 
 Graph::Graph(const OrtRuntime& runtime, const Kernels& kernels, const GraphFile& file, int threads)
-    : runtime_(runtime), session_(opened(runtime, kernels, file, threads)) {
+    : runtime_(runtime), path_(file.path), session_(opened(runtime, kernels, file, threads)) {
   read_names();
 }
 
@@ -63,6 +65,23 @@ std::vector<int64_t> Graph::shape_of(const std::string& output) const {
 int64_t Graph::width_of(const std::string& output) const {
   const auto shape = shape_of(output);
   return shape.size() == 2 ? std::max<int64_t>(shape[1], 0) : 0;
+}
+
+int64_t Graph::said(const char* name, int64_t least) const {
+  const OrtApi& api = runtime_.api();
+  OrtModelMetadata* made = nullptr;
+  runtime_.check(api.SessionGetModelMetadata(session_.get(), &made));
+  const OrtOwned<OrtModelMetadata> all(made, api.ReleaseModelMetadata);
+  char* found = nullptr;
+  runtime_.check(
+      api.ModelMetadataLookupCustomMetadataMap(made, runtime_.allocator(), name, &found));
+  const std::string text = found == nullptr ? "" : found;
+  if (found != nullptr) runtime_.check(api.AllocatorFree(runtime_.allocator(), found));
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number >= least) return number;
+  throw Error(path_.string() + " has " + shown(std::string_view(text)) + " as its " + name +
+              "; export the pair again");
 }
 
 void Graph::read_names() {
@@ -79,6 +98,11 @@ void Graph::read_names() {
     runtime_.check(
         api.SessionGetOverridableInitializerName(session_.get(), i, runtime_.allocator(), &name));
     optional_inputs_.insert(own(name));
+  }
+  runtime_.check(api.SessionGetInputCount(session_.get(), &count));
+  for (size_t i = 0; i < count; ++i) {
+    runtime_.check(api.SessionGetInputName(session_.get(), i, runtime_.allocator(), &name));
+    inputs_.insert(own(name));
   }
   runtime_.check(api.SessionGetOutputCount(session_.get(), &count));
   for (size_t i = 0; i < count; ++i) {

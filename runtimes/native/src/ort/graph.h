@@ -29,6 +29,10 @@ class Graph {
   const std::vector<std::string>& outputs() const { return outputs_; }
   // Whether an input may be left out.
   bool has_optional(const std::string& input) const { return optional_inputs_.contains(input); }
+  bool takes(const std::string& input) const { return inputs_.contains(input); }
+  bool returns(const std::string& output) const { return shapes_.contains(output); }
+  // A whole number, at least so large, that the file says about itself. Throws Error: it does not.
+  int64_t said(const char* name, int64_t least) const;
   // The shape of an output; -1 where it depends on the call, empty if there is no such output.
   std::vector<int64_t> shape_of(const std::string& output) const;
   // The width of an output [rows, width]; 0 if there is none, or it is not known.
@@ -39,8 +43,9 @@ class Graph {
   void add_shape(size_t output, const std::string& name);
 
   const OrtRuntime& runtime_;
+  std::filesystem::path path_;
   OrtOwned<OrtSession> session_;
-  std::set<std::string> optional_inputs_;
+  std::set<std::string> inputs_, optional_inputs_;
   std::vector<std::string> outputs_;
   std::map<std::string, std::vector<int64_t>> shapes_;
 };

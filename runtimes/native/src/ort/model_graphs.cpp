@@ -1,5 +1,7 @@
 #include "ort/model_graphs.h"
 
+#include "core/error.h"
+
 namespace edgespec {
 namespace {
 
@@ -22,6 +24,9 @@ ModelGraphs::ModelGraphs(const OrtRuntime& runtime, const Kernels& kernels,
   };
   open("encoder", encoder);
   open("feature_fusion", fusion);
+  open("transition", transition);
+  if (!exported.is_block_draft() || (fusion && (transition || exported.block_rows))) return;
+  throw Error(exported.source + " lacks a graph of a block draft; export the pair again");
 }
 
 }  // namespace edgespec

@@ -9,15 +9,16 @@
 namespace edgespec {
 
 struct ModelGraphs {
-  // Throws Error: a graph cannot be loaded.
+  // Throws Error: a graph cannot be loaded, or is missing.
   ModelGraphs(const OrtRuntime& runtime, const Kernels& kernels, const Manifest& manifest,
               const Exported& exported, const Variant& variant, int threads);
 
   const Exported& exported;
   const Variant& variant;
   Graph decoder;
-  std::optional<Graph> encoder;  // of an encoder-decoder
-  std::optional<Graph> fusion;   // of an EAGLE head: fuses its target's features
+  std::optional<Graph> encoder;     // of an encoder-decoder
+  std::optional<Graph> fusion;      // of an EAGLE head: fuses its target's features
+  std::optional<Graph> transition;  // of a block draft: what a token says of the next one
 };
 
 }  // namespace edgespec

@@ -1,7 +1,6 @@
 #include "ort/ort_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 
 #include "core/error.h"
@@ -13,6 +12,12 @@ namespace {
 constexpr const char* kFeatures = "features";
 constexpr size_t kMostCalls = 256;  // whose bindings are kept
 
+// Positions of the cache. A block of masks is written after the last one of the text.
+int64_t positions_of(const ModelGraphs& graphs, const Calls& calls) {
+  const int64_t after = graphs.exported.block_rows.value_or(kSparePositions);
+  return calls.capacity + calls.min_rows - 1 + after;
+}
+
 }  // namespace
 
 CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t rows,
@@ -21,8 +26,9 @@ CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t row
   const Exported& exported = graphs.exported;
   std::map<std::string, int64_t> widths;
   if (keep_features) widths[kFeatures] = graph.width_of(kFeatures);
-  if (const int64_t width = graph.width_of("hidden")) {  // an EAGLE head: its states have one width
-    widths["hidden"] = widths["fused_states"] = width;
+  if (graphs.fusion) widths["fused_states"] = graphs.fusion->width_of("fused_states");
+  for (const char* state : {"hidden", "confidence", "slot_states"}) {  // of drafts with such
+    if (const int64_t width = graph.width_of(state)) widths[state] = width;
   }
   if (keep_features && (widths[kFeatures] != exported.features || exported.features == 0)) {
     throw Error(graphs.variant.graphs.at("decoder") + " returns " + shown(widths[kFeatures]) +
@@ -38,11 +44,16 @@ OrtModel::OrtModel(const ModelGraphs& graphs, const Calls& calls)
     : graphs_(graphs),
       exported_(graphs.exported),
       calls_(calls),
-      memory_(call_memory(graphs, calls.capacity + calls.min_rows - 1 + kSparePositions, kMaxRows,
-                          calls.keep_features)) {
+      most_rows_(kMaxRows + exported_.block_rows.value_or(0)),
+      memory_(call_memory(graphs, positions_of(graphs, calls), most_rows_, calls.keep_features)) {
   if (!calls.keep_features) return;
   features_ =
       std::make_unique<LazyZeros>(size_t(calls.capacity) * exported_.features * sizeof(float));
+}
+
+OrtModel::Timed::~Timed() {
+  const auto spent = std::chrono::steady_clock::now() - began_;
+  model_.seconds_ += std::chrono::duration<double>(spent).count();
 }
 
 Token OrtModel::prefill(const Tokens& prompt, const Answers& answers) {
@@ -70,7 +81,7 @@ Token OrtModel::prefill(const Tokens& prompt, const Answers& answers) {
     const int64_t rows = std::max(end - first, calls_.min_rows);
     // Only the kernel can leave out all rows of logits.
     const int64_t skip = returns_best_tokens() ? rows : rows - 1;
-    run(known.subspan(first, end - first), {}, rows, skip, Output::kLogits);
+    run(known.subspan(first, end - first), {}, {rows, 0, skip, Output::kLogits});
     cached_.insert(cached_.end(), wanted.begin() + first, wanted.begin() + end);
   }
   report(length() - kept, length() - kept);
@@ -87,7 +98,7 @@ Rows OrtModel::score(std::span<const Token> tokens, Candidates candidates) {
   const int64_t count = std::ssize(tokens) + std::ssize(candidates);
   check_room(count);
   const int64_t rows = std::max(count, calls_.min_rows);
-  const Call& call = run(tokens, candidates, rows, 0, Output::kLogits);
+  const Call& call = run(tokens, candidates, {rows, std::ssize(candidates), 0, Output::kLogits});
   append(tokens);
   return call.logits(count);
 }
@@ -97,7 +108,7 @@ BestTokens OrtModel::best_tokens(std::span<const Token> tokens, Candidates candi
   const int64_t count = std::ssize(tokens) + std::ssize(candidates);
   check_room(count);
   const int64_t rows = std::max(count, calls_.min_rows);
-  const Call& call = run(tokens, candidates, rows, skip, Output::kBest);
+  const Call& call = run(tokens, candidates, {rows, std::ssize(candidates), skip, Output::kBest});
   append(tokens);
   return call.best(count - skip);
 }
@@ -105,7 +116,8 @@ BestTokens OrtModel::best_tokens(std::span<const Token> tokens, Candidates candi
 LikelyTokens OrtModel::likely_tokens(std::span<const Token> tokens) {
   const int64_t count = std::ssize(tokens);
   check_room(count);
-  const Call& call = run(tokens, {}, std::max(count, calls_.min_rows), count - 1, Output::kTop);
+  const int64_t rows = std::max(count, calls_.min_rows);
+  const Call& call = run(tokens, {}, {rows, 0, count - 1, Output::kTop});
   append(tokens);
   return call.likely(0);
 }
@@ -143,23 +155,24 @@ void OrtModel::store_states(Call& call, int64_t count) {
               static_cast<float*>(features_->data()) + length() * width);
 }
 
-Call& OrtModel::run(std::span<const Token> tokens, Candidates candidates, int64_t rows,
-                    int64_t skip, Output output) {
+Call& OrtModel::run(std::span<const Token> tokens, Candidates candidates,
+                    const CallShape& shape) {
   check_cancelled();
   const int64_t count = std::ssize(tokens);
   candidates_ = laid_out(candidates, count, 0, length());
-  Call& call = call_of({rows, std::ssize(candidates), skip, output});
+  Call& call = call_of(shape);
   call.set(tokens, candidates_, length(), source_);
-  const auto began = std::chrono::steady_clock::now();
-  set_states(call, count);
-  call.run();
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  {
+    const Timed timed(*this);
+    set_states(call, count);
+    call.run();
+  }
   store_states(call, count + std::ssize(candidates));
   return call;
 }
 
 Call& OrtModel::call_of(const CallShape& shape) {
-  if (shape.rows > kMaxRows) return *(long_ = std::make_unique<Call>(memory_, shape));
+  if (shape.rows > most_rows_) return *(long_ = std::make_unique<Call>(memory_, shape));
   if (const auto found = kept_.find(shape); found != kept_.end()) return *found->second;
   if (kept_.size() >= kMostCalls) kept_.clear();
   return *kept_.emplace(shape, std::make_unique<Call>(memory_, shape)).first->second;

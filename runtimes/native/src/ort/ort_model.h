@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -93,27 +94,40 @@ class OrtModel : public Model {
   // Forgets the source, and all positions after it.
   void forget_source();
 
-  const ModelGraphs& graphs_;
-
- private:
   void check_cancelled() const;
-  void archive_cache(Archive& archive);
-  void check_read(const Archive& archive);
-  void append(std::span<const Token> tokens);
-  void report(int64_t read, int64_t to_read) const;
   void check_prompt(const Tokens& prompt) const;
   void check_room(int64_t count) const;
-  std::string capacity_advice() const;
-  Call& run(std::span<const Token> tokens, Candidates candidates, int64_t rows, int64_t skip,
-            Output output);
+  void append(std::span<const Token> tokens);
+  // Runs the call of tokens that follow the text, and of candidates; they are not part of it yet.
+  Call& run(std::span<const Token> tokens, Candidates candidates, const CallShape& shape);
   Call& call_of(const CallShape& shape);
+
+  // Adds the time that it lives to the model's.
+  class Timed {
+   public:
+    explicit Timed(OrtModel& model) : model_(model) {}
+    ~Timed();
+
+   private:
+    OrtModel& model_;
+    std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  };
+
+  const ModelGraphs& graphs_;
+  std::vector<CachedPosition> cached_;
+
+ private:
+  void archive_cache(Archive& archive);
+  void check_read(const Archive& archive);
+  void report(int64_t read, int64_t to_read) const;
+  std::string capacity_advice() const;
 
   const Exported& exported_;
   Calls calls_;
   Tokens source_tokens_;  // of an encoder-decoder: of the latest prompt
   Source source_;
-  std::vector<CachedPosition> cached_;
   std::vector<LaidOut> candidates_;  // of the latest call
+  int64_t most_rows_;                // of calls whose bindings are kept
   CallMemory memory_;
   Signals* signals_ = nullptr;
   double seconds_ = 0;

@@ -48,7 +48,9 @@ Part lookup(const DraftingSetup& setup, double at_least) {
 Part model(const DraftingSetup& setup) {
   const auto gamma = confident(setup, true);
   Decision should_continue, worth_candidate;
-  if (gamma != nullptr) {
+  if (gamma != nullptr && setup.draft->block()) {
+    should_continue = worth(gamma);  // it has computed the next token already
+  } else if (gamma != nullptr) {
     should_continue = [gamma](double probability, int64_t rows) {
       return gamma->should_continue(probability, rows);
     };

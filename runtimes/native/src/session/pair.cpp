@@ -11,8 +11,10 @@
 #include "core/shown.h"
 #include "device/machine.h"
 #include "invariance/measure_shared.h"
+#include "ort/block_model.h"
 #include "ort/eagle_batch.h"
 #include "ort/eagle_model.h"
+#include "ort/masked_block_model.h"
 #include "ort/shared_encoder_model.h"
 #include "text/message_text.h"
 
@@ -44,7 +46,6 @@ Manifest runnable(Manifest manifest) {
     }
   }
   const std::map<std::string, std::string> unknown = {
-      {"block", "a block draft"},
       {"gemma4_assistant", "an assistant that reads its target's cache"}};
   if (manifest.draft && unknown.contains(manifest.draft->family)) {
     throw UsageError("the pair's draft is " + unknown.at(manifest.draft->family) +
@@ -143,10 +144,11 @@ void Pair::check_may_speculate() const {
 
 void Pair::check_may_share() const {
   const std::string way_out = "; make each text in a session of its own";
-  if (draft_ && draft_->exported.shares_encoder()) {
-    throw UsageError("the pair's draft reads its target's encoder, and computes one text in a call" +
-                     way_out);
-  }
+  const auto refuse_draft = [&](const std::string& what) {
+    throw UsageError("the pair's draft " + what + ", and computes one text in a call" + way_out);
+  };
+  if (draft_ && draft_->exported.shares_encoder()) refuse_draft("reads its target's encoder");
+  if (draft_ && draft_->exported.is_block_draft()) refuse_draft("drafts blocks");
   if (!shares_calls(target_) || (draft_ && !shares_calls(*draft_))) {
     throw UsageError(manifest_.folder.string() + " has graphs that compute one text in a call" +
                      way_out + ", or export the pair again");
@@ -196,10 +198,11 @@ std::unique_ptr<OrtModel> Pair::make_target(const std::atomic<bool>& cancelled) 
 std::unique_ptr<OrtModel> Pair::make_draft(const OrtModel& target,
                                            const std::atomic<bool>& cancelled) const {
   const Calls calls{capacity_, 1, std::nullopt, false, false, cancelled};
+  const Exported& draft = draft_->exported;
+  if (draft.shares_encoder()) return std::make_unique<SharedEncoderModel>(*draft_, calls, target);
+  if (draft.block_rows) return std::make_unique<MaskedBlockModel>(*draft_, calls, target);
+  if (draft.is_block_draft()) return std::make_unique<BlockModel>(*draft_, calls, target);
   if (draft_->fusion) return std::make_unique<EagleModel>(*draft_, calls, target);
-  if (draft_->exported.shares_encoder()) {
-    return std::make_unique<SharedEncoderModel>(*draft_, calls, target);
-  }
   return std::make_unique<OrtModel>(*draft_, calls);
 }
 
