@@ -49,11 +49,11 @@ def read_answers(
 def _pair(line: str, file: Path) -> tuple[str, str]:
     try:
         found = json.loads(line)
-        pair = found["prompt"], found["answer"]
+        prompt, answer = found["prompt"], found["answer"]
     except (ValueError, TypeError, KeyError):
-        pair = None, None
-    if all(isinstance(part, str) and part.strip() for part in pair):
-        return pair
+        prompt = answer = None
+    if isinstance(prompt, str) and isinstance(answer, str) and prompt.strip() and answer.strip():
+        return prompt, answer
     raise UsageError(
         f"{file} has the line {line[:60]!r}; each line of a file of answers is a JSON object with "
         'text, as in {"prompt": "Write a haiku.", "answer": "An old silent pond"}'
