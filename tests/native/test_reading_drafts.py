@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 
 import edgespec
@@ -13,11 +14,15 @@ from depth import deep, one_in
 from eagle3_checkpoints import write_deep_target
 from eagle_checkpoints import write_eagle, write_target
 from edgespec.drafters import registry
+from edgespec.errors import EdgespecError
 from edgespec_export.export_pair import export_pair
+from edgespec_runtimes.ort.reading.ort_assistant import OrtAssistant
 from edgespec_runtimes.ort.reading.ort_block import OrtBlock, _Transition
 from edgespec_runtimes.ort.reading.ort_masked_block import OrtMaskedBlock
 from edgespec_runtimes.ort.reading.ort_shared_encoder import OrtSharedEncoder
+from gemma4_checkpoints import write_assistant, write_gemma4
 from looking_large import cost_alike, find_of_target, look_large
+from manifests import edit_manifest
 from native_library import NativeError, NativeModel
 from shared_encoder_checkpoints import write_draft as write_shared_encoder
 from shared_encoder_checkpoints import write_target as write_t5
@@ -60,6 +65,11 @@ def of_masks(name):
     return write
 
 
+def assistant(folder):
+    write_gemma4(folder / "target")
+    write_assistant(folder / "draft")
+
+
 KINDS = {
     "shared_encoder": shared_encoder,
     "block": block,
@@ -67,8 +77,9 @@ KINDS = {
     "dspark": of_masks("dspark"),
     "dflash2": of_masks("dflash2"),  # no confidence
     "dspark_gated": of_masks("dspark_gated"),
+    "assistant": assistant,
 }
-OFTEN = ("shared_encoder", "block", "dspark")
+OFTEN = ("shared_encoder", "block", "dspark", "assistant")
 
 
 @pytest.fixture(
@@ -85,7 +96,8 @@ def measured(kind, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reading")
     KINDS[kind](folder)
     checkpoints = str(folder / "target"), str(folder / "draft")
-    export_pair(*checkpoints, folder / "pair", threads=1, **INT8)
+    cache = {"cache_formats": ["int8", "fp32"]} if kind == "assistant" else {}
+    export_pair(*checkpoints, folder / "pair", threads=1, **INT8, **cache)
     return folder / "pair"
 
 
@@ -187,11 +199,37 @@ def goes_on_as_a_model_does(monkeypatch):
     )
 
 
+def takes_the_state_of_the_position_before(monkeypatch):
+    after = OrtAssistant._logits_after
+
+    def late(self, token, seen):
+        own, self._target_features = (
+            self._target_features,
+            np.roll(self._target_features, 1, axis=0),
+        )
+        try:
+            return after(self, token, seen)
+        finally:
+            self._target_features = own
+
+    monkeypatch.setattr(OrtAssistant, "_logits_after", late)
+
+
+def sees_a_position_less(monkeypatch):
+    after = OrtAssistant._logits_after
+    monkeypatch.setattr(
+        OrtAssistant,
+        "_logits_after",
+        lambda self, token, seen: after(self, token, max(1, seen - 1)),
+    )
+
+
 OF_BLOCKS = [is_always_sure, goes_on_as_a_model_does]
 MISTAKES = {
     "shared_encoder": [reads_another_source],
     "block": [*OF_BLOCKS, adds_no_transition],
     "dspark": [*OF_BLOCKS, adds_the_transition_of_the_row_before, masks_are_another_token],
+    "assistant": [takes_the_state_of_the_position_before, sees_a_position_less],
 }
 
 
@@ -286,3 +324,28 @@ def test_answers_that_are_reused_have_the_bits_of_those_computed_again(kind, mea
 def test_a_batch_is_refused(measured, built):
     with pytest.raises(NativeError, match=r"the pair's draft .* one text in a call; make each"):
         NativeModel(measured, threads=1).batch(2)
+
+
+def test_an_assistant_reads_the_format_of_its_targets_cache(kind, folder, built, tmp_path):
+    """Whichever of its variants was asked for; where it has none such, both say so."""
+    if kind != "assistant":
+        return  # others do not read it
+    formats = [*edgespec.load(folder, threads=1, allow_inexact=True).manifest.target.variants]
+    assert len(formats) == 2
+    for target in formats:
+        given = {"target_format": target, "draft_format": formats[0], "threads": 1}
+        pair = edgespec.load(folder, allow_inexact=True, **given)
+        model = NativeModel(folder, allow_inexact=1, **given)
+        assert librarys(model, "model", WAYS[2]) == pythons(pair, "model", WAYS[2])
+    other = shutil.copytree(folder, tmp_path / "pair")
+
+    def drop(manifest):
+        manifest["draft"]["variants"].pop(formats[1])
+
+    edit_manifest(other, drop)
+    given = {"target_format": formats[1], "threads": 1}
+    with pytest.raises(EdgespecError) as expected:
+        edgespec.load(other, allow_inexact=True, **given)
+    with pytest.raises(NativeError) as refused:
+        NativeModel(other, allow_inexact=1, **given)
+    assert str(refused.value) == str(expected.value)

@@ -194,9 +194,6 @@ UNKNOWN = {
     "has a model with recurrent layers (llama), which": lambda d: d["target"].update(
         states=[{"state": 4, "row": 4}]
     ),
-    "the pair's draft is an assistant that reads its target's cache, which": lambda d: d[
-        "draft"
-    ].update(family="gemma4_assistant"),
 }
 
 

@@ -17,6 +17,8 @@
 namespace edgespec {
 namespace {
 
+constexpr const char* kWeightsExtension = ".data";
+
 using Json = nlohmann::ordered_json;  // the first variant is the default
 
 constexpr const char* kManifest = "edgespec.json";
@@ -73,6 +75,7 @@ FormatCost row_cost_of(const Json& variant) {
 Variant variant_of(const std::string& name, const Json& data, const std::string& source) {
   Variant variant{name,
                   data.at("graphs").get<std::map<std::string, std::string>>(),
+                  data.at("weights_format").get<std::string>(),
                   data.at("cache_format").get<std::string>(),
                   row_invariance_of(data),
                   row_cost_of(data),
@@ -242,12 +245,27 @@ const Variant& Exported::variant(const std::string& name, const std::string& rol
                    "; there is: " + names);
 }
 
+const Variant& Exported::reading(const Variant& asked, const std::string& cache_format) const {
+  for (const Variant& each : variants) {
+    if (each.weights_format == asked.weights_format && each.cache_format == cache_format) {
+      return each;
+    }
+  }
+  throw Error(source + " reads its target's cache and was not exported for one in " + cache_format +
+              "; export the pair with this cache format");
+}
+
 uint64_t Manifest::bytes_of(const Variant& variant) const {
-  const std::string& decoder = variant.graphs.at("decoder");
-  const std::string own_folder = decoder.substr(0, decoder.rfind('/') + 1);
   uint64_t bytes = 0;
   for (const auto& [name, file] : files) {
-    if (name.starts_with(own_folder)) bytes += file.bytes;
+    const std::filesystem::path path = name;
+    const auto counts = [&](const auto& graph) {
+      const bool is_weights = path.extension() == kWeightsExtension;
+      return name == graph.second ||
+             (is_weights &&
+              path.parent_path() == std::filesystem::path(graph.second).parent_path());
+    };
+    if (std::ranges::any_of(variant.graphs, counts)) bytes += file.bytes;
   }
   return bytes;
 }

@@ -52,6 +52,7 @@ struct FormatCost {
 struct Variant {
   std::string name;
   std::map<std::string, std::string> graphs;  // graph name to file
+  std::string weights_format;                 // a name for people
   std::string cache_format;                   // "fp32", "fp16" or "int8"
   std::optional<RowInvariance> row_invariance;
   FormatCost row_cost;
@@ -84,10 +85,15 @@ struct Exported {
 
   // A draft whose one call predicts several tokens.
   bool is_block_draft() const { return family == "block"; }
+  // A draft without a cache, which attends to its target's.
+  bool reads_target_cache() const { return family == "gemma4_assistant"; }
   // A draft that reads its target's encoder.
   bool shares_encoder() const { return family == "shared_encoder"; }
   // The variant with this name, or the first. `role` is "target" or "draft". Throws UsageError.
   const Variant& variant(const std::string& name, const std::string& role) const;
+  // Of a draft that reads a target's cache: the variant with the same weights for one in this
+  // format. Throws Error: it was not exported.
+  const Variant& reading(const Variant& asked, const std::string& cache_format) const;
 };
 
 // Everything that this library reads in an exported folder.
@@ -101,7 +107,7 @@ struct Manifest {
   std::optional<Exported> draft;
   std::map<std::string, FileRecord> files;
 
-  // The graphs and weights of a variant, which have a folder of their own.
+  // The graphs of a variant, and the weights beside them.
   uint64_t bytes_of(const Variant& variant) const;
 };
 

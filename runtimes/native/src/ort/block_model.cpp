@@ -9,7 +9,7 @@ namespace edgespec {
 
 BlockModel::BlockModel(const ModelGraphs& graphs, const Calls& calls, const OrtModel& target)
     : EagleModel(graphs, calls, target),
-      block_(graphs.decoder.said("block", 1)),
+      block_(graphs.decoder.said("block", 1).front()),
       transition_(*graphs.transition, graphs.exported.vocab_size) {}
 
 double BlockModel::confidence_after(Token) {

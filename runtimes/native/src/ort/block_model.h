@@ -34,8 +34,8 @@ class BlockModel : public EagleModel {
 
   int64_t block_;
   Transition transition_;
-  int64_t known_ = 0;                // positions before the rows ahead
-  Rows ahead_ = {nullptr, 0, 0};     // in the latest call's memory
+  int64_t known_ = 0;               // positions before the rows ahead
+  Rows ahead_ = {nullptr, 0, 0};    // in the latest call's memory
   std::vector<float> confidences_;  // of each of them
 };
 

@@ -67,7 +67,7 @@ int64_t Graph::width_of(const std::string& output) const {
   return shape.size() == 2 ? std::max<int64_t>(shape[1], 0) : 0;
 }
 
-int64_t Graph::said(const char* name, int64_t least) const {
+std::vector<int64_t> Graph::said(const char* name, int64_t least) const {
   const OrtApi& api = runtime_.api();
   OrtModelMetadata* made = nullptr;
   runtime_.check(api.SessionGetModelMetadata(session_.get(), &made));
@@ -77,9 +77,14 @@ int64_t Graph::said(const char* name, int64_t least) const {
       api.ModelMetadataLookupCustomMetadataMap(made, runtime_.allocator(), name, &found));
   const std::string text = found == nullptr ? "" : found;
   if (found != nullptr) runtime_.check(api.AllocatorFree(runtime_.allocator(), found));
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= least) return number;
+  std::vector<int64_t> numbers;
+  const char *next = text.data(), *last = next + text.size();
+  while (next <= last) {
+    const auto [end, error] = std::from_chars(next, last, numbers.emplace_back());
+    if (error != std::errc() || numbers.back() < least || (end != last && *end != ',')) break;
+    if (end == last) return numbers;
+    next = end + 1;
+  }
   throw Error(path_.string() + " has " + shown(std::string_view(text)) + " as its " + name +
               "; export the pair again");
 }

@@ -31,8 +31,9 @@ class Graph {
   bool has_optional(const std::string& input) const { return optional_inputs_.contains(input); }
   bool takes(const std::string& input) const { return inputs_.contains(input); }
   bool returns(const std::string& output) const { return shapes_.contains(output); }
-  // A whole number, at least so large, that the file says about itself. Throws Error: it does not.
-  int64_t said(const char* name, int64_t least) const;
+  // One or more whole numbers, each at least so large, that the file says about itself, with commas
+  // between them. Throws Error: it does not.
+  std::vector<int64_t> said(const char* name, int64_t least) const;
   // The shape of an output; -1 where it depends on the call, empty if there is no such output.
   std::vector<int64_t> shape_of(const std::string& output) const;
   // The width of an output [rows, width]; 0 if there is none, or it is not known.

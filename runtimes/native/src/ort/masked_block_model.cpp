@@ -16,9 +16,9 @@ constexpr int64_t kMostKnownRows = 1024;  // of the text in one call, which boun
 MaskedBlockModel::MaskedBlockModel(const ModelGraphs& graphs, const Calls& calls,
                                    const OrtModel& target)
     : EagleModel(graphs, calls, target),
-      block_(graphs.decoder.said("block", 1)),
+      block_(graphs.decoder.said("block", 1).front()),
       state_width_(graphs.decoder.width_of("slot_states")),
-      mask_(graphs.decoder.said("mask", 0)) {
+      mask_(graphs.decoder.said("mask", 0).front()) {
   if (graphs.transition) transition_.emplace(*graphs.transition, vocab_size(), state_width_);
 }
 

@@ -27,6 +27,7 @@ CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t row
   std::map<std::string, int64_t> widths;
   if (keep_features) widths[kFeatures] = graph.width_of(kFeatures);
   if (graphs.fusion) widths["fused_states"] = graphs.fusion->width_of("fused_states");
+  if (exported.reads_target_cache()) widths["fused_states"] = exported.features;
   for (const char* state : {"hidden", "confidence", "slot_states"}) {  // of drafts with such
     if (const int64_t width = graph.width_of(state)) widths[state] = width;
   }
@@ -35,8 +36,11 @@ CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t row
                 " features of each position and the manifest says " + shown(exported.features) +
                 "; export the pair again");
   }
-  return {graph, make_cache(graph.runtime(), exported, graphs.variant.cache_format, positions),
-          exported.vocab_size, std::move(widths),
+  std::vector<CacheBuffer> cache;
+  if (!exported.reads_target_cache()) {
+    cache = make_cache(graph.runtime(), exported, graphs.variant.cache_format, positions);
+  }
+  return {graph, std::move(cache), exported.vocab_size, std::move(widths),
           LazyZeros(size_t(rows) * exported.vocab_size * sizeof(float))};
 }
 
@@ -155,8 +159,7 @@ void OrtModel::store_states(Call& call, int64_t count) {
               static_cast<float*>(features_->data()) + length() * width);
 }
 
-Call& OrtModel::run(std::span<const Token> tokens, Candidates candidates,
-                    const CallShape& shape) {
+Call& OrtModel::run(std::span<const Token> tokens, Candidates candidates, const CallShape& shape) {
   check_cancelled();
   const int64_t count = std::ssize(tokens);
   candidates_ = laid_out(candidates, count, 0, length());

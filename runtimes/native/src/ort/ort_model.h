@@ -72,6 +72,7 @@ class OrtModel : public Model {
   // The token of each position of the cache.
   Token cached_token(int64_t position) const { return cached_[position].token; }
 
+  const std::vector<CacheBuffer>& cache() const { return memory_.cache; }
   // The latest source of an encoder-decoder, and its encoder's states, null without.
   const Tokens& source_tokens() const { return source_tokens_; }
   const OrtValue* encoder_states() const { return source_.states.get(); }

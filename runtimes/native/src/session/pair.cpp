@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <ctime>
 #include <limits>
-#include <map>
 #include <thread>
 
 #include "artifact/known_invariance.h"
@@ -11,6 +10,7 @@
 #include "core/shown.h"
 #include "device/machine.h"
 #include "invariance/measure_shared.h"
+#include "ort/assistant_model.h"
 #include "ort/block_model.h"
 #include "ort/eagle_batch.h"
 #include "ort/eagle_model.h"
@@ -44,13 +44,6 @@ Manifest runnable(Manifest manifest) {
     if (model != nullptr && model->is_recurrent) {
       refuse("has a model with recurrent layers (" + model->family + ")");
     }
-  }
-  const std::map<std::string, std::string> unknown = {
-      {"gemma4_assistant", "an assistant that reads its target's cache"}};
-  if (manifest.draft && unknown.contains(manifest.draft->family)) {
-    throw UsageError("the pair's draft is " + unknown.at(manifest.draft->family) +
-                     ", which libedgespec does not run; export it with another draft or without "
-                     "one");
   }
   return manifest;
 }
@@ -89,8 +82,11 @@ Pair::Pair(const std::string& folder, const LoadOptions& options)
   capacity_ = capacity_of(manifest_, options.capacity);
   if (manifest_.draft) {
     const Exported& draft = *manifest_.draft;
-    draft_.emplace(runtime_, kernels_, manifest_, draft,
-                   draft.variant(options.draft_format, "draft"), options.threads);
+    const Variant* variant = &draft.variant(options.draft_format, "draft");
+    if (draft.reads_target_cache()) {
+      variant = &draft.reading(*variant, target_.variant.cache_format);
+    }
+    draft_.emplace(runtime_, kernels_, manifest_, draft, *variant, options.threads);
     vocabulary_ = open_vocabulary(manifest_);
   }
   const auto known = invariance_here(options);
@@ -149,6 +145,7 @@ void Pair::check_may_share() const {
   };
   if (draft_ && draft_->exported.shares_encoder()) refuse_draft("reads its target's encoder");
   if (draft_ && draft_->exported.is_block_draft()) refuse_draft("drafts blocks");
+  if (draft_ && draft_->exported.reads_target_cache()) refuse_draft("reads its target's cache");
   if (!shares_calls(target_) || (draft_ && !shares_calls(*draft_))) {
     throw UsageError(manifest_.folder.string() + " has graphs that compute one text in a call" +
                      way_out + ", or export the pair again");
@@ -188,7 +185,7 @@ Prompt Pair::chat_prompt(const std::vector<Message>& messages) const {
 }
 
 std::unique_ptr<OrtModel> Pair::make_target(const std::atomic<bool>& cancelled) const {
-  const bool keep_features = draft_ && draft_->fusion;
+  const bool keep_features = draft_ && (draft_->fusion || draft_->exported.reads_target_cache());
   std::optional<int64_t> max_rows;
   if (is_row_invariant_) max_rows = max_rows_;
   return std::make_unique<OrtModel>(
@@ -200,6 +197,7 @@ std::unique_ptr<OrtModel> Pair::make_draft(const OrtModel& target,
   const Calls calls{capacity_, 1, std::nullopt, false, false, cancelled};
   const Exported& draft = draft_->exported;
   if (draft.shares_encoder()) return std::make_unique<SharedEncoderModel>(*draft_, calls, target);
+  if (draft.reads_target_cache()) return std::make_unique<AssistantModel>(*draft_, calls, target);
   if (draft.block_rows) return std::make_unique<MaskedBlockModel>(*draft_, calls, target);
   if (draft.is_block_draft()) return std::make_unique<BlockModel>(*draft_, calls, target);
   if (draft_->fusion) return std::make_unique<EagleModel>(*draft_, calls, target);
