@@ -60,6 +60,11 @@ def test_a_bad_option_is_one_line_and_exit_code_2(tiny_folder, options):
     stderr_line(run("generate", tiny_folder, PROMPT, *options), 2)
 
 
+def test_no_memory_is_estimated_for_a_capacity_that_the_pair_cannot_have(tiny_folder):
+    line = stderr_line(run("inspect", tiny_folder, "--capacity", "10000000000000"), 2)
+    assert line.startswith("edgespec: capacity is 10000000000000; ")
+
+
 def test_a_server_with_an_empty_key_never_starts(tmp_path):
     line = stderr_line(run("serve", tmp_path / "absent", "--api-key", ""), 2)
     assert line == "edgespec: the API key is empty; give one, or leave --api-key out"

@@ -55,12 +55,13 @@ def inspect(
     from edgespec.cli.render import describe_pair, pair_json
     from edgespec.library.pair_cache import pair_folder
     from edgespec.pair.opening.inspection import known_invariances, measured_invariances
-    from edgespec.pair.opening.loading import default_capacity
+    from edgespec.pair.opening.loading import possible_capacity
     from edgespec.pair.opening.memory_estimate import estimated_memory
     from edgespec.pair.opening.setup import LoadRequest, profile_of_this_machine, resolve_setup
 
     folder = pair_folder(pair)
     manifest = read_manifest(folder)
+    possible = possible_capacity(manifest, capacity)
     if check:
         check_weights(folder, manifest.files)
         say("all files are as exported")
@@ -72,5 +73,5 @@ def inspect(
         invariances = known_invariances(folder, manifest, profile, request)
     setup = resolve_setup(manifest, profile, request)
     formats = setup.target_format, setup.draft_format
-    memory = estimated_memory(manifest, formats, capacity or default_capacity(manifest), texts)
+    memory = estimated_memory(manifest, formats, possible, texts)
     click.echo((pair_json if as_json else describe_pair)(manifest, invariances, profile, memory))

@@ -71,11 +71,13 @@ def fitting(
             f"{len(dropped)} messages, and the cache holds {most}; return less"
         )
     logger.info(
-        "the oldest %d of %d messages are left out: %d tokens, and the cache holds %d",
+        "the oldest %d of %d messages are left out: there were %d tokens, and the cache holds %d, "
+        "of which %d are left to the answer",
         len(dropped),
         len(messages),
         len(whole.tokens),
         most,
+        most - room,
     )
     return replace(found, dropped=len(dropped))
 

@@ -37,7 +37,7 @@ from edgespec.pair.tokenizer import load_tokenizer
 if TYPE_CHECKING:
     from edgespec.pair.opening.runtime import OrtModel
 
-__all__ = ["LoadOptions", "default_capacity", "load"]
+__all__ = ["LoadOptions", "default_capacity", "load", "possible_capacity"]
 
 logger = logging.getLogger("edgespec")
 
@@ -220,12 +220,21 @@ def default_capacity(manifest: Manifest) -> int:
     return min(manifest.target.capacity, most or manifest.target.capacity)
 
 
-def _capacity(manifest: Manifest, setup: ResolvedSetup, asked: int | None) -> int:
-    """The capacity asked for, or the default, checked before anything is measured or opened: the
-    models must have so many positions, and the caches must fit into memory."""
+def possible_capacity(manifest: Manifest, asked: int | None) -> int:
+    """The capacity asked for, or the default.
+
+    Raises:
+        UsageError: one of the models has fewer positions.
+    """
     capacity = default_capacity(manifest) if asked is None else asked
     for model in filter(None, (manifest.target, manifest.draft)):
         checked_capacity(model, capacity)
+    return capacity
+
+
+def _capacity(manifest: Manifest, setup: ResolvedSetup, asked: int | None) -> int:
+    """The same, checked before anything is measured or opened: the caches must fit into memory."""
+    capacity = possible_capacity(manifest, asked)
     if setup.device.provider == CPU:  # the memory of others is not known
         formats = setup.target_format, setup.draft_format
         estimate = estimated_memory(manifest, formats, capacity)
