@@ -165,6 +165,16 @@ def test_texts_of_a_batch_leave_the_same_turns_out(pair):
 def test_a_chat_goes_on_beyond_its_cache(chat_folder):
     lines = "\n".join(said(number) for number in range(12))
     options = ["--threads", 1, "-n", 4, "--capacity", 400]
-    assert "cache holds 400" in run("chat", chat_folder, *options, input=lines, code=2).stderr
+    refused = run("chat", chat_folder, *options, input=lines, code=2).stderr
+    assert "cache holds 400" in refused
+    assert refused.rstrip().endswith("; --when-full drop leaves out the oldest turns")
     answers = run("chat", chat_folder, *options, "--when-full", "drop", input=lines)
     assert answers.exit_code == 0
+
+
+def test_an_answer_that_the_cache_cuts_off_is_said_to_be(chat_folder):
+    options = ["--threads", 1, "-n", 90, "--capacity", 140]
+    cut = run("chat", chat_folder, *options, input=said(0))
+    assert "the cache is full, so this answer ends here; --when-full drop" in cut.stderr
+    ended = run("chat", chat_folder, *options, "--when-full", "drop", input=said(0))
+    assert "the cache is full, so this answer ends here\n" in ended.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +17,7 @@ from edgespec.cli.progress_lines import say, say_missing_kernels
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
+    from edgespec.cli.terminal.conversation import Conversation
     from edgespec.pair.pair import Pair
 
 __all__ = ["chat"]
@@ -92,9 +95,29 @@ def chat(
     for message in joined_blocks(standard_input_lines() if sys.stdin is not None else ()):
         if text := message.strip():
             stream = conversation.ask(text)
-            show_generation(stream, show_draft=show_draft, stats=stats, as_json=as_json)
+            with _naming_the_policy(conversation):
+                show_generation(stream, show_draft=show_draft, stats=stats, as_json=as_json)
+            if stream.result.finish_reason == "capacity":
+                say(f"the cache is full, so this answer ends here{_way_out(conversation)}")
             if stream.result.token_ids:
                 conversation.add(text, stream.result.text)
+
+
+@contextmanager
+def _naming_the_policy(conversation: Conversation) -> Iterator[None]:
+    """Where a conversation has become too long, its last message is not what has to be shorter."""
+    try:
+        yield
+    except UsageError as error:
+        way_out = _way_out(conversation) if conversation.messages else ""
+        raise UsageError(f"{error}{way_out}") from None
+
+
+def _way_out(conversation: Conversation) -> str:
+    """What lets a conversation outgrow its cache, if that was not asked for."""
+    if conversation.pair.when_full != "stop":
+        return ""
+    return "; --when-full drop leaves out the oldest turns"
 
 
 def _opened(loading: Loading, options: dict[str, object], at_terminal: bool) -> Pair:
