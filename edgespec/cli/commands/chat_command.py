@@ -65,7 +65,6 @@ def chat(
       edgespec chat smollm2-135m --system "Answer in one sentence."
       edgespec chat build/smollm2 --load holiday
     """
-    from edgespec.cli.render import show_generation
     from edgespec.cli.terminal.answer_view import Shown
     from edgespec.cli.terminal.chat_session import ChatSession
     from edgespec.cli.terminal.chat_setting import ChatSettings
@@ -94,13 +93,24 @@ def chat(
         say(differs)
     for message in joined_blocks(standard_input_lines() if sys.stdin is not None else ()):
         if text := message.strip():
-            stream = conversation.ask(text)
-            with _naming_the_policy(conversation):
-                show_generation(stream, show_draft=show_draft, stats=stats, as_json=as_json)
-            if stream.result.finish_reason == "capacity":
-                say(f"the cache is full, so this answer ends here{_way_out(conversation)}")
-            if stream.result.token_ids:
-                conversation.add(text, stream.result.text)
+            _answer(conversation, text, show_draft=show_draft, stats=stats, as_json=as_json)
+
+
+def _answer(conversation: Conversation, text: str, **shown: bool) -> None:
+    """Shows the answer to a message that came from a pipe; both become part of the conversation.
+
+    Args:
+        shown: see `show_generation`.
+    """
+    from edgespec.cli.render import show_generation
+
+    stream = conversation.ask(text)
+    with _naming_the_policy(conversation):
+        show_generation(stream, **shown)
+    if stream.result.finish_reason == "capacity":
+        say(f"the cache is full, so this answer ends here{_way_out(conversation)}")
+    if stream.result.token_ids:
+        conversation.add(text, stream.result.text)
 
 
 @contextmanager
