@@ -26,6 +26,7 @@ from edgespec.drafters import model_drafter
 from edgespec_export.export_pair import export_pair
 from looking_large import cost_alike, find_of_target, look_large
 from native_library import NativeModel
+from native_texts import DRAFTS, librarys_texts, pythons_texts
 
 INT8 = {"target_formats": ["int8"], "draft_formats": ["int8"]}
 TINY = {"vocab_size": 272, "head_size": 16}
@@ -39,7 +40,6 @@ WAYS = (
     {"temperature": 1.0, "top_p": 0.3, "rule": "token"},
     {"temperature": 0.7, "min_p": 0.8, "rule": "block", "logprobs": 1},
 )
-DRAFTS = {"model": 1, "both": 3}
 
 
 def llama(folder):
@@ -82,34 +82,12 @@ def model(built, folder):
     return NativeModel(folder, threads=1, allow_inexact=1)
 
 
-def pythons(pair, draft, given):
-    """Texts, their rounds, accepted tokens and log-probabilities; and committed candidates."""
-    options = {**given, "draft": draft, "max_new_tokens": 40, "ignore_eos": True}
-    options["logprobs"] = bool(given.get("logprobs"))
-    made = [pair.generate(prompt, seed=seed, **options) for seed, prompt in enumerate(PROMPTS)]
-    counts = [(one.stats.target_calls, one.stats.accepted) for one in made]
-    texts = [
-        (one.token_ids, *count, pytest.approx(list(one.logprobs or ()), abs=1e-12))
-        for one, count in zip(made, counts, strict=True)
-    ]
-    return texts, sum(one.stats.committed for one in made)
-
-
-def librarys(model, draft, given):
-    session, made = model.session(), []
-    options = {**given, "draft": DRAFTS[draft], "max_new_tokens": 40, "ignore_eos": 1}
-    for seed, prompt in enumerate(PROMPTS):
-        tokens = session.text(prompt, seed=seed, **options)
-        made.append((tokens, session.rounds, session.accepted, session.logprobs))
-    return made
-
-
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_texts_and_rounds_are_pythons(model, pair, draft):
     committed = 0
     for given in WAYS:
-        texts, count = pythons(pair, draft, given)
-        assert librarys(model, draft, given) == texts, given
+        texts, count = pythons_texts(pair, PROMPTS, draft, given)
+        assert librarys_texts(model, PROMPTS, draft, given) == texts, given
         committed += count
     assert committed > 10
 
@@ -144,7 +122,9 @@ MISTAKES = [never_commits, takes_one_less, wants_twice_the_probability, gives_th
 def test_other_candidates_are_found(model, pair, monkeypatch, mistake):
     mistake(monkeypatch)
     assert any(
-        librarys(model, "model", given) != pythons(pair, "model", given)[0] for given in WAYS
+        librarys_texts(model, PROMPTS, "model", given)
+        != pythons_texts(pair, PROMPTS, "model", given)[0]
+        for given in WAYS
     )
 
 
@@ -157,7 +137,10 @@ def test_texts_of_a_batch_have_the_rounds_of_those_alone(model, given):
         batch.add(prompt, seed=seed, **options)
     batch.finish()
     together = [(text.tokens, text.rounds, text.logprobs) for text in batch.made.values()]
-    alone = [(tokens, rounds, logs) for tokens, rounds, _, logs in librarys(model, "model", given)]
+    alone = [
+        (tokens, rounds, logs)
+        for tokens, rounds, _, _, logs in librarys_texts(model, PROMPTS, "model", given)
+    ]
     assert together == alone
 
 
@@ -192,9 +175,10 @@ def test_a_target_whose_candidates_differ_scores_none(pair, folder, built, monke
     own = shutil.copytree(folder, tmp_path / "pair")
     find_of_target(own, candidates=False)
     monkeypatch.setattr(pair.target, "scores_candidates", False, raising=False)
-    texts, committed = pythons(pair, "model", {})
+    texts, committed = pythons_texts(pair, PROMPTS, "model", {})
     assert not committed
-    assert librarys(NativeModel(own, threads=1, allow_inexact=1), "model", {}) == texts
+    own_model = NativeModel(own, threads=1, allow_inexact=1)
+    assert librarys_texts(own_model, PROMPTS, "model", {}) == texts
 
 
 def test_candidates_are_measured(hooks):

@@ -24,6 +24,7 @@ from gemma4_checkpoints import write_assistant, write_gemma4
 from looking_large import cost_alike, find_of_target, look_large
 from manifests import edit_manifest
 from native_library import NativeError, NativeModel
+from native_texts import DRAFTS, librarys_texts, pythons_texts
 from shared_encoder_checkpoints import write_draft as write_shared_encoder
 from shared_encoder_checkpoints import write_target as write_t5
 from speculators_checkpoints import BLOCK_CONFIGS, block_tensors
@@ -43,7 +44,6 @@ WAYS = (
     {"gamma": 6, "temperature": 2.0, "rule": "token"},
     {"temperature": 2.0},
 )
-DRAFTS = {"model": 1, "both": 3}
 LENGTH = {"max_new_tokens": 40, "ignore_eos": 1}
 
 
@@ -120,39 +120,12 @@ def model(built, folder):
     return NativeModel(folder, threads=1, allow_inexact=1)
 
 
-def pythons(pair, draft, given):
-    """Texts, their rounds, drafted and accepted tokens, and log-probabilities."""
-    options = {**given, "draft": draft, "max_new_tokens": 40, "ignore_eos": True}
-    options["logprobs"] = bool(given.get("logprobs"))
-    made = [pair.generate(prompt, seed=seed, **options) for seed, prompt in enumerate(PROMPTS)]
-    return [
-        (
-            one.token_ids,
-            one.stats.target_calls,
-            one.stats.drafted,
-            one.stats.accepted,
-            pytest.approx(list(one.logprobs or ()), abs=1e-12),
-        )
-        for one in made
-    ]
-
-
-def librarys(model, draft, given):
-    session, made = model.session(), []
-    options = {**given, "draft": DRAFTS[draft], **LENGTH}
-    for seed, prompt in enumerate(PROMPTS):
-        tokens = session.text(prompt, seed=seed, **options)
-        counts = session.rounds, session.drafted, session.accepted
-        made.append((tokens, *counts, session.logprobs))
-    return made
-
-
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_texts_rounds_and_drafted_tokens_are_pythons(model, pair, draft):
     accepted = 0
     for given in WAYS:
-        expected = pythons(pair, draft, given)
-        assert librarys(model, draft, given) == expected, given
+        expected, _ = pythons_texts(pair, PROMPTS, draft, given)
+        assert librarys_texts(model, PROMPTS, draft, given) == expected, given
         accepted += sum(count for *_, count, _ in expected)
     assert accepted > 5
 
@@ -239,7 +212,9 @@ def test_a_draft_that_computes_something_else_is_found(kind, model, pair):
         with pytest.MonkeyPatch.context() as monkeypatch:
             mistake(monkeypatch)
             assert any(
-                librarys(model, "model", given) != pythons(pair, "model", given) for given in WAYS
+                librarys_texts(model, PROMPTS, "model", given)
+                != pythons_texts(pair, PROMPTS, "model", given)[0]
+                for given in WAYS
             ), mistake
 
 
@@ -336,7 +311,10 @@ def test_an_assistant_reads_the_format_of_its_targets_cache(kind, folder, built,
         given = {"target_format": target, "draft_format": formats[0], "threads": 1}
         pair = edgespec.load(folder, allow_inexact=True, **given)
         model = NativeModel(folder, allow_inexact=1, **given)
-        assert librarys(model, "model", WAYS[2]) == pythons(pair, "model", WAYS[2])
+        assert (
+            librarys_texts(model, PROMPTS, "model", WAYS[2])
+            == pythons_texts(pair, PROMPTS, "model", WAYS[2])[0]
+        )
     other = shutil.copytree(folder, tmp_path / "pair")
 
     def drop(manifest):
