@@ -216,6 +216,16 @@ class NativeModel:
         if status:
             raise NativeError(status, self.library.edgespec_message().decode())
 
+    def estimate(self, folder: Path, **given: Any) -> tuple[int, int]:
+        """Bytes of weights and of caches of a folder, which need not be this model's."""
+        options, memory = LoadOptions(), Memory(size=ctypes.sizeof(Memory))
+        self.library.edgespec_load_options_defaults(byref(options))
+        for name, value in given.items():
+            setattr(options, name, value)
+        estimate = self.library.edgespec_estimate
+        self.check(estimate(str(folder).encode(), byref(options), byref(memory)))
+        return memory.weights, memory.caches
+
     def encode(self, text: str) -> list[int]:
         count, call = c_size_t(), self.library.edgespec_encode
         self.check(call(self.handle, text.encode(), None, c_size_t(0), byref(count)))

@@ -4,7 +4,6 @@ by libedgespec with Python's sentence. The types are those of Python's own datac
 from __future__ import annotations
 
 import copy
-import ctypes
 import json
 from importlib import util
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from depth import by_turns, one_in
 from edgespec.artifact.manifest import manifest_digest, read_manifest
 from edgespec.errors import EdgespecError
-from native_library import LoadOptions, Memory, NativeError
+from native_library import NativeError
 
 SCRIPTS = Path(__file__).parents[2] / "runtimes" / "native" / "scripts"
 NOT_READ = ("generation", "languages")  # but for their types
@@ -67,11 +66,8 @@ def pythons(folder):
 
 
 def librarys(model, folder):
-    options, memory = LoadOptions(), Memory(size=ctypes.sizeof(Memory))
-    model.library.edgespec_load_options_defaults(ctypes.byref(options))
-    estimate = model.library.edgespec_estimate
     try:
-        model.check(estimate(str(folder).encode(), ctypes.byref(options), ctypes.byref(memory)))
+        model.estimate(folder)
     except NativeError as error:
         return str(error)
     return None

@@ -21,7 +21,7 @@ from edgespec.costs.measured_costs import (
 )
 from edgespec.device.device import Device
 from edgespec.pair.opening.invariance_cache import known_invariance
-from native_library import LoadOptions, Memory, NativeError, NativeModel
+from native_library import NativeError, NativeModel
 
 ROUNDS = 700
 GUESSES = {
@@ -223,19 +223,7 @@ def test_a_damaged_result_is_measured_again(own_pair, built):
 
 
 def test_memory_is_known_before_loading(own_pair, native_tiny):
-    def estimate(folder, **given):
-        options = LoadOptions()
-        native_tiny.library.edgespec_load_options_defaults(ctypes.byref(options))
-        for name, value in given.items():
-            setattr(options, name, value)
-        memory = Memory(size=ctypes.sizeof(Memory))
-        native_tiny.check(
-            native_tiny.library.edgespec_estimate(
-                str(folder).encode(), ctypes.byref(options), ctypes.byref(memory)
-            )
-        )
-        return memory.weights, memory.caches
-
+    estimate = native_tiny.estimate
     manifest = read_manifest(own_pair)
     weights, caches = estimate(own_pair)
     assert weights == sum(

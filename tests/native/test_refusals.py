@@ -191,9 +191,6 @@ UNKNOWN = {
     "is a speech model (whisper), which": lambda d: d["target"].update(family="whisper"),
     "was exported with --for 'gpu'; export it without": lambda d: d.update(host="gpu"),
     "was exported with --for 'npu'; export it without": lambda d: d.update(host="npu"),
-    "has a model with recurrent layers (llama), which": lambda d: d["target"].update(
-        states=[{"state": 4, "row": 4}]
-    ),
 }
 
 

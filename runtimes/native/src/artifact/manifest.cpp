@@ -118,8 +118,7 @@ std::vector<LayerShape> layers_of(const Json& data) {
 
 // The ranges of what only some models have.
 void check_rest(const Exported& model, const Json& data) {
-  for (const Json& kept : data.at("states")) {
-    const auto state = kept.at("state").get<int64_t>(), row = kept.at("row").get<int64_t>();
+  for (const auto& [state, row] : model.states) {
     if (1 <= std::min(state, row) && std::max(state, row) <= kMostPositions) continue;
     throw std::runtime_error("states has " + shown(state) + " and " + shown(row) + " numbers");
   }
@@ -147,7 +146,9 @@ Exported model_of(const Json& data) {
   model.start_token = optional_of<Token>(data, "start_token");
   model.features = data.value("features", int64_t{0});
   model.block_rows = optional_of<int64_t>(data, "block_rows");
-  model.is_recurrent = !data.value("states", Json::array()).empty();
+  for (const Json& kept : data.at("states")) {
+    model.states.push_back({kept.at("state").get<int64_t>(), kept.at("row").get<int64_t>()});
+  }
   model.layers = layers_of(data);
   model.vocabulary = optional_of<std::string>(data, "vocabulary").value_or("");
   check_rest(model, data);

@@ -67,6 +67,12 @@ struct LayerShape {
   int64_t head_size;
 };
 
+// What a recurrent layer keeps: numbers of its state, and of a recent position.
+struct StateShape {
+  int64_t state;
+  int64_t row;
+};
+
 // A target or a draft: what a runtime must know to run its graphs.
 struct Exported {
   std::string family;
@@ -78,10 +84,10 @@ struct Exported {
   std::optional<Token> start_token;  // of an encoder-decoder
   int64_t features;
   std::optional<int64_t> block_rows;  // of a draft that fills blocks of masks
-  bool is_recurrent;
-  std::vector<LayerShape> layers;  // of the cache
-  std::string vocabulary;          // the file of a draft with other tokens; else empty
-  std::vector<Variant> variants;   // the first is the default
+  std::vector<StateShape> states;     // of recurrent layers
+  std::vector<LayerShape> layers;     // of the cache
+  std::string vocabulary;             // the file of a draft with other tokens; else empty
+  std::vector<Variant> variants;      // the first is the default
 
   // A draft whose one call predicts several tokens.
   bool is_block_draft() const { return family == "block"; }

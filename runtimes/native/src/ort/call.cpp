@@ -26,12 +26,8 @@ Call::Call(CallMemory& memory, const CallShape& shape)
   take("skip", skip_, {1});
   if (shape.ahead > 0) take("ahead", ahead_, {1});
   if (shape.described > 0) take("layouts", layouts_, {shape.described, 3});
-  for (CacheBuffer& buffer : memory.cache) {
-    input_names_.push_back(buffer.past.c_str());
-    inputs_.push_back(buffer.tensor.get());
-    output_names_.push_back(buffer.present.c_str());
-    outputs_.push_back(buffer.tensor.get());
-  }
+  for (const CacheBuffer& buffer : memory.cache) bind(buffer.past, buffer.present, buffer.tensor);
+  if (!memory.states.empty()) bind_recurrent();
   if (shape.output == Output::kLogits) {
     give_logits(count);
   } else {
@@ -71,6 +67,27 @@ void Call::set_source(const Source& source) {
   inputs_.resize(own_inputs_);
   for (const std::string& name : source.names) input_names_.push_back(name.c_str());
   for (const auto& tensor : source.tensors) inputs_.push_back(tensor.get());
+}
+
+void Call::set_step(const StateStep& step) {
+  set_steps({&step, 1});
+  std::fill_n(state_steps_.begin(), 4, 0);  // the slots are bound themselves
+  for (size_t layer = 0; layer < memory_.states.size(); ++layer) {
+    const auto& slots = memory_.states[layer].slots;
+    inputs_[states_input_ + layer] = slots[step.source].get();
+    outputs_[states_output_ + layer] = slots[step.target].get();
+  }
+}
+
+void Call::set_steps(std::span<const StateStep> steps) {
+  state_steps_.clear();
+  for (const StateStep& step : steps) {
+    const auto numbers = step.numbers();
+    state_steps_.insert(state_steps_.end(), numbers.begin(), numbers.end());
+  }
+  steps_tensor_ = tensor_over(memory_.graph.runtime(), state_steps_,
+                              {int64_t(steps.size()), StateStep::kNumbers});
+  inputs_[steps_input_] = steps_tensor_->get();
 }
 
 void Call::run() {
@@ -141,6 +158,29 @@ void Call::bind_states(const CallShape& shape) {
       give(kept.c_str(), std::move(tensor));
     }
   }
+}
+
+void Call::bind_recurrent() {
+  steps_input_ = inputs_.size();
+  input_names_.push_back("state_steps");
+  inputs_.push_back(nullptr);
+  states_input_ = inputs_.size();
+  states_output_ = outputs_.size();
+  for (const LayerStates& layer : memory_.states) {
+    bind(layer.past_state, layer.present_state, layer.all_states);
+  }
+  for (const LayerStates& layer : memory_.states) {
+    bind(layer.past_rows, layer.present_rows, layer.all_rows);
+  }
+}
+
+// A call writes where it reads.
+void Call::bind(const std::string& past, const std::string& present,
+                const OrtOwned<OrtValue>& tensor) {
+  input_names_.push_back(past.c_str());
+  inputs_.push_back(tensor.get());
+  output_names_.push_back(present.c_str());
+  outputs_.push_back(tensor.get());
 }
 
 }  // namespace edgespec

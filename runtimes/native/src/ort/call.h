@@ -11,6 +11,7 @@
 #include "ort/cache.h"
 #include "ort/graph.h"
 #include "ort/layout.h"
+#include "ort/recurrent_states.h"
 #include "ort/source.h"
 
 namespace edgespec {
@@ -36,6 +37,7 @@ struct CallShape {
 struct CallMemory {
   const Graph& graph;
   std::vector<CacheBuffer> cache;
+  std::vector<LayerStates> states;  // of recurrent layers
   int64_t vocab_size;
   // Widths of the hidden states that the graph takes or returns, by their names.
   std::map<std::string, int64_t> state_widths;
@@ -57,6 +59,8 @@ class Call {
   void repeat_row(int64_t count);
   // Binds a source's keys and values, in the place of the one before.
   void set_source(const Source& source);
+  // Sets which states of recurrent layers a call of one sequence takes, and which it makes.
+  void set_step(const StateStep& step);
   void run();
 
   // The output of the first `count` rows that have any.
@@ -70,6 +74,9 @@ class Call {
   // Binds numbers as an input.
   void take(const char* name, std::vector<int64_t>& numbers, const std::vector<int64_t>& shape);
 
+  // The same for the sequences of a call.
+  void set_steps(std::span<const StateStep> steps);
+
   // Writes where a described row stands; they are numbered from 0.
   void set_layout(int64_t number, const Layout& layout);
 
@@ -80,6 +87,8 @@ class Call {
   void give_logits(int64_t count);
   void give_best(int64_t count, Output output);
   void bind_states(const CallShape& shape);
+  void bind_recurrent();
+  void bind(const std::string& past, const std::string& present, const OrtOwned<OrtValue>& tensor);
 
   CallMemory& memory_;
   std::vector<int64_t> skip_, ahead_, layouts_, output_mode_, best_tokens_;
@@ -92,6 +101,10 @@ class Call {
   std::vector<const OrtValue*> inputs_;
   size_t own_inputs_ = 0;  // those of a source come after them
   std::vector<OrtValue*> outputs_;
+  std::vector<int64_t> state_steps_;
+  std::optional<OrtOwned<OrtValue>> steps_tensor_;
+  // Of the steps, and of the first layer's states.
+  size_t steps_input_ = 0, states_input_ = 0, states_output_ = 0;
 };
 
 }  // namespace edgespec

@@ -49,7 +49,8 @@ OrtBatch::OrtBatch(const ModelGraphs& graphs, const SamplingTable& sampling,
     : graphs_(graphs),
       sampling_(sampling),
       shared_(shared),
-      memory_(call_memory(graphs, positions_of(shared), kSharedRows, shared.keep_features)) {
+      memory_(call_memory(graphs, positions_of(shared), kSharedRows, shared.count,
+                          shared.keep_features)) {
   const int64_t positions = positions_of(shared);
   try {
     if (shared.keep_features) {
@@ -63,6 +64,7 @@ OrtBatch::OrtBatch(const ModelGraphs& graphs, const SamplingTable& sampling,
   }
   for (int64_t number = 0; number < shared.count; ++number) {
     sequences_.push_back(std::make_unique<OrtSequence>(*this, number * shared.capacity));
+    if (!memory_.states.empty()) sequences_.back()->keep_states(memory_.states, number);
   }
 }
 
@@ -102,11 +104,21 @@ const Call& OrtBatch::run(Output output, const SharedRows& rows) {
   SharedCall& call = call_of({rows.count(), rows.count(), skip, output});
   call.set_rows(rows.ordered(), cross_);
   set_states(call, rows);
+  if (!memory_.states.empty()) call.set_steps(begun_steps(rows));
   call.run();
   store_states(call, rows);
   calls_ += 1;
   rows_ += rows.count();
   return call;
+}
+
+// What the call does with the states of recurrent layers.
+std::vector<StateStep> OrtBatch::begun_steps(const SharedRows& rows) {
+  std::vector<StateStep> steps;
+  for (const RowsOfSequence& part : rows.parts()) {
+    steps.push_back(part.sequence->begin_step(part.skip + part.outputs, part.wanted));
+  }
+  return steps;
 }
 
 SharedCall& OrtBatch::call_of(const CallShape& shape) {

@@ -71,6 +71,7 @@ class OrtBatch {
 
  private:
   const Call& run(Output output, const SharedRows& rows);
+  std::vector<StateStep> begun_steps(const SharedRows& rows);
   SharedCall& call_of(const CallShape& shape);
   SharedAnswer answer(const Call& call, Output output, const RowsOfSequence& part) const;
   void find_best(const Call& call, Output output, const SharedRows& rows);

@@ -21,7 +21,7 @@ int64_t positions_of(const ModelGraphs& graphs, const Calls& calls) {
 }  // namespace
 
 CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t rows,
-                       bool keep_features) {
+                       int64_t sequences, bool keep_features) {
   const Graph& graph = graphs.decoder;
   const Exported& exported = graphs.exported;
   std::map<std::string, int64_t> widths;
@@ -40,7 +40,11 @@ CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t row
   if (!exported.reads_target_cache()) {
     cache = make_cache(graph.runtime(), exported, graphs.variant.cache_format, positions);
   }
-  return {graph, std::move(cache), exported.vocab_size, std::move(widths),
+  return {graph,
+          std::move(cache),
+          make_states(graph.runtime(), exported, sequences),
+          exported.vocab_size,
+          std::move(widths),
           LazyZeros(size_t(rows) * exported.vocab_size * sizeof(float))};
 }
 
@@ -49,7 +53,9 @@ OrtModel::OrtModel(const ModelGraphs& graphs, const Calls& calls)
       exported_(graphs.exported),
       calls_(calls),
       most_rows_(kMaxRows + exported_.block_rows.value_or(0)),
-      memory_(call_memory(graphs, positions_of(graphs, calls), most_rows_, calls.keep_features)) {
+      memory_(
+          call_memory(graphs, positions_of(graphs, calls), most_rows_, 1, calls.keep_features)) {
+  if (!memory_.states.empty()) states_.emplace(memory_.states);
   if (!calls.keep_features) return;
   features_ =
       std::make_unique<LazyZeros>(size_t(calls.capacity) * exported_.features * sizeof(float));
@@ -82,14 +88,18 @@ Token OrtModel::prefill(const Tokens& prompt, const Answers& answers) {
   while (length() < std::ssize(known)) {
     report(length() - kept, std::ssize(known) - kept);
     const int64_t first = length(), end = call_end(first, plan, calls_.max_rows.value_or(1));
-    const int64_t rows = std::max(end - first, calls_.min_rows);
-    // Only the kernel can leave out all rows of logits.
-    const int64_t skip = returns_best_tokens() ? rows : rows - 1;
-    run(known.subspan(first, end - first), {}, {rows, 0, skip, Output::kLogits});
+    read(known.subspan(first, end - first));
     cached_.insert(cached_.end(), wanted.begin() + first, wanted.begin() + end);
   }
   report(length() - kept, length() - kept);
   return prompt.back();
+}
+
+void OrtModel::read(std::span<const Token> tokens) {
+  const int64_t rows = std::max<int64_t>(std::ssize(tokens), calls_.min_rows);
+  // Only the kernel can leave out all rows of logits.
+  const int64_t skip = returns_best_tokens() ? rows : rows - 1;
+  run(tokens, {}, {rows, 0, skip, Output::kLogits});
 }
 
 int64_t OrtModel::candidate_room(int64_t count) const {
@@ -143,6 +153,7 @@ void OrtModel::rewind(int64_t length) {
                 " positions");
   }
   cached_.resize(length);
+  if (states_) states_->rewind(length);
 }
 
 std::span<const float> OrtModel::features(int64_t first, int64_t end) const {
@@ -162,16 +173,50 @@ void OrtModel::store_states(Call& call, int64_t count) {
 Call& OrtModel::run(std::span<const Token> tokens, Candidates candidates, const CallShape& shape) {
   check_cancelled();
   const int64_t count = std::ssize(tokens);
+  const std::optional<StateStep> step = state_step(shape.rows, count);
   candidates_ = laid_out(candidates, count, 0, length());
   Call& call = call_of(shape);
   call.set(tokens, candidates_, length(), source_);
+  if (step) {
+    call.set_step(*step);
+    states_->begin(*step);
+  }
   {
     const Timed timed(*this);
     set_states(call, count);
     call.run();
   }
+  if (step) states_->end(*step);
   store_states(call, count + std::ssize(candidates));
   return call;
+}
+
+// How a call takes the states of recurrent layers; none without such. Where a rewind went further
+// back than they are kept, positions are computed once more.
+std::optional<StateStep> OrtModel::state_step(int64_t rows, int64_t count) {
+  if (!states_) return std::nullopt;
+  if (const auto step = states_->step(length(), rows, count)) return step;
+  compute_again(states_->reach(length() - 1));
+  return state_step(rows, count);
+}
+
+// By the calls that computed the positions before, so they have the same bits.
+void OrtModel::compute_again(int64_t start) {
+  const std::vector<CachedPosition> before = cached_;
+  Tokens tokens;
+  std::vector<LongCall> plan;
+  for (const CachedPosition& position : before) {
+    tokens.push_back(position.token);
+    plan.push_back(position.call);
+  }
+  rewind(start);
+  const int64_t count = std::ssize(before);
+  while (length() < count) {
+    const int64_t first = length();
+    const int64_t end = std::min(call_end(first, plan, calls_.max_rows.value_or(1)), count);
+    read(std::span(tokens).subspan(first, end - first));
+    cached_.insert(cached_.end(), before.begin() + first, before.begin() + end);
+  }
 }
 
 Call& OrtModel::call_of(const CallShape& shape) {
@@ -203,6 +248,7 @@ void OrtModel::archive(Archive& archive) {
   archive(source_tokens_, cached_);
   if (archive.reads()) check_read(archive);
   archive_cache(archive);
+  if (states_) states_->archive(archive, length());
   if (features_ == nullptr) return;
   archive.bytes(features_->data(), uint64_t(length()) * exported_.features * sizeof(float));
 }

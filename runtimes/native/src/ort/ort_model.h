@@ -39,10 +39,11 @@ struct Calls {
 // Positions of a cache that a call may overwrite after its own.
 constexpr int64_t kSparePositions = 1;
 
-// The memory of calls with up to `rows` rows, and of a cache of so many positions. Throws
-// UsageError: there is no memory. Error: the graph returns other features than the manifest says.
+// The memory of calls with up to `rows` rows, of a cache of so many positions, and of the states of
+// so many sequences. Throws UsageError: there is no memory. Error: the graph returns other features
+// than the manifest says.
 CallMemory call_memory(const ModelGraphs& graphs, int64_t positions, int64_t rows,
-                       bool keep_features);
+                       int64_t sequences, bool keep_features);
 
 // An exported target or draft that computes one text at a time, with a cache of its own. The graphs
 // are shared.
@@ -118,6 +119,10 @@ class OrtModel : public Model {
   std::vector<CachedPosition> cached_;
 
  private:
+  // Runs calls of tokens whose logits nobody asks for.
+  void read(std::span<const Token> tokens);
+  std::optional<StateStep> state_step(int64_t rows, int64_t count);
+  void compute_again(int64_t start);
   void archive_cache(Archive& archive);
   void check_read(const Archive& archive);
   void report(int64_t read, int64_t to_read) const;
@@ -130,6 +135,7 @@ class OrtModel : public Model {
   std::vector<LaidOut> candidates_;  // of the latest call
   int64_t most_rows_;                // of calls whose bindings are kept
   CallMemory memory_;
+  std::optional<RecurrentStates> states_;  // of a model with recurrent layers
   Signals* signals_ = nullptr;
   double seconds_ = 0;
   std::unique_ptr<LazyZeros> features_;

@@ -67,6 +67,20 @@ void OrtSequence::rewind(int64_t length) {
   const int64_t unread = std::max<int64_t>(0, length - computed_length());
   cached_.resize(length);
   unread_.resize(std::min<int64_t>(unread, std::ssize(unread_)));
+  rewind_states();
+}
+
+// Positions whose states are not kept any more, and cannot be made of what is kept, are unread
+// again: rows have the same bits in any call.
+void OrtSequence::rewind_states() {
+  if (!states_) return;
+  const int64_t computed = computed_length();
+  states_->rewind(computed);
+  const int64_t reach = states_->reach(computed);
+  if (reach == computed) return;
+  states_->rewind(reach);
+  unread_.clear();
+  for (int64_t i = reach; i < length(); ++i) unread_.push_back(cached_token(i));
 }
 
 void OrtSequence::check_prompt(const Tokens& prompt) const {
@@ -93,8 +107,8 @@ void OrtSequence::begin_reading(const Tokens& prompt) {
     return;
   }
   const Tokens known(prompt.begin(), prompt.end() - 1);
-  rewind(computed_length());
   rewind(kept(position_keys(known)));
+  rewind(computed_length());
   had_ = length();
   apart_ = std::ssize(known) - kLastRows;
 }
@@ -136,6 +150,8 @@ void OrtSequence::copy(const OrtSequence& other, int64_t length) {
   batch_.copy_positions(other.start_, start_, length);
   cached_.assign(other.cached_.begin(), other.cached_.begin() + length);
   unread_.clear();
+  if (states_) states_->copy(*other.states_, length);
+  rewind_states();
   copied(length);
 }
 
@@ -160,8 +176,18 @@ std::vector<SharedRow> OrtSequence::rows_of(std::span<const Token> tokens,
   return rows;
 }
 
+StateStep OrtSequence::begin_step(int64_t rows, Wanted wanted) {
+  const int64_t certain = wanted == Wanted::kNothing ? rows : std::ssize(unread_);
+  // A rewind leaves states that a call can start from.
+  step_ = states_->step(computed_length(), rows, rows, certain).value();
+  states_->begin(*step_);
+  return *step_;
+}
+
 void OrtSequence::computed(std::span<const Token> tokens, Candidates candidates) {
   candidates_ = laid_out(candidates, std::ssize(tokens), start_, length());
+  if (step_) states_->end(*step_);
+  step_.reset();
   unread_.clear();
   append(tokens);
 }

@@ -1,12 +1,14 @@
 // One of several sequences of a model that share its calls.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "core/requests.h"
 #include "ort/prefill.h"
+#include "ort/recurrent_states.h"
 #include "ort/shared_rows.h"
 
 namespace edgespec {
@@ -36,10 +38,15 @@ class OrtSequence : public Model {
   void commit_candidate(size_t number) override;
   void rewind(int64_t length) override;
 
+  // Of recurrent layers; `number` is the sequence's there.
+  void keep_states(std::vector<LayerStates>& layers, int64_t number) {
+    states_.emplace(layers, number, start_);
+  }
   // Where its requests wait from now on.
   void wait_in(Waiting& waiting) { waiting_ = &waiting; }
   // The last tokens of a prompt, which are part of the sequence but not computed yet: its next call
-  // has their rows, too, and the first token comes a call earlier.
+  // has their rows, too, and the first token comes a call earlier. So have positions that recurrent
+  // layers need once more.
   const Tokens& unread() const { return unread_; }
   // Positions in the cache without those.
   int64_t computed_length() const { return length() - std::ssize(unread_); }
@@ -71,6 +78,9 @@ class OrtSequence : public Model {
   // For the batch: the rows of unread tokens, of these, then of candidates. Throws Error: there is
   // no room.
   std::vector<SharedRow> rows_of(std::span<const Token> tokens, Candidates candidates) const;
+  // What a call with so many rows of the sequence does with the states of recurrent layers.
+  // `computed` ends it.
+  StateStep begin_step(int64_t rows, Wanted wanted);
   // A call has computed them.
   void computed(std::span<const Token> tokens, Candidates candidates);
   int64_t start() const { return start_; }
@@ -85,6 +95,7 @@ class OrtSequence : public Model {
 
  private:
   void append(std::span<const Token> tokens);
+  void rewind_states();
   std::string capacity_advice() const;
 
   OrtBatch& batch_;
@@ -93,7 +104,9 @@ class OrtSequence : public Model {
   Waiting* waiting_ = nullptr;
   std::vector<CachedPosition> cached_;
   Tokens unread_;
-  std::vector<LaidOut> candidates_;  // of the latest call
+  std::optional<RecurrentStates> states_;  // of a model with recurrent layers
+  std::optional<StateStep> step_;          // of the call that is being made
+  std::vector<LaidOut> candidates_;        // of the latest call
   Tokens prompt_;                    // that is being read
   int64_t apart_ = 0;                // how many of its tokens are read in calls of their own,
   int64_t had_ = 0;                  // and how many the cache held already

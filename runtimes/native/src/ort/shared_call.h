@@ -16,6 +16,7 @@ class SharedCall : public Call {
 
   // Sets the inputs; the source must outlive the run.
   void set_rows(std::span<const SharedRow> rows, const Source& sources);
+  using Call::set_steps;
 
  private:
   std::vector<int64_t> sources_;

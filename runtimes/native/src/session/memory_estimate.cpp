@@ -1,6 +1,7 @@
 #include "session/memory_estimate.h"
 
 #include "ort/cache.h"
+#include "ort/recurrent_states.h"
 
 namespace edgespec {
 
@@ -10,7 +11,7 @@ MemoryEstimate estimated_memory(const std::string& folder, const LoadOptions& op
   MemoryEstimate estimate{0, 0};
   const auto add = [&](const Exported& model, const Variant& variant) {
     estimate.weights += manifest.bytes_of(variant);
-    estimate.caches += capacity * cache_bytes(model, variant.cache_format);
+    estimate.caches += capacity * cache_bytes(model, variant.cache_format) + state_bytes(model);
   };
   add(manifest.target, manifest.target.variant(options.target_format, "target"));
   if (manifest.draft) {

@@ -40,11 +40,6 @@ Manifest runnable(Manifest manifest) {
     throw UsageError(folder + " was exported with --for " + shown(std::string_view(manifest.host)) +
                      "; export it without, or with --for web");
   }
-  for (const Exported* model : {&manifest.target, manifest.draft ? &*manifest.draft : nullptr}) {
-    if (model != nullptr && model->is_recurrent) {
-      refuse("has a model with recurrent layers (" + model->family + ")");
-    }
-  }
   return manifest;
 }
 
