@@ -14,6 +14,7 @@ import numpy as np
 
 from edgespec.artifact.speech_format import SpeechFormat
 from edgespec.core.array_types import Logits
+from edgespec.speech.log_sums import log_sum
 
 __all__ = ["TokenRules"]
 
@@ -70,9 +71,5 @@ class TokenRules:
     def _prefer_timestamp(self, logits: Logits) -> None:
         """A timestamp comes if all of them together are more probable than any other token."""
         first = self._first_timestamp
-        best = logits[first:].max(initial=-np.inf)
-        if best == -np.inf:
-            return
-        together = best + np.log(np.exp(logits[first:] - best).sum())
-        if together > logits[:first].max():
+        if log_sum(logits[first:]) > logits[:first].max():
             logits[:first] = -np.inf

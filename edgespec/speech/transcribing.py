@@ -3,10 +3,9 @@ finished segment ended (Radford et al. 2022, section 4.5)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from edgespec.artifact.speech_format import SpeechFormat
 from edgespec.audio.log_mel import FRAMES_PER_SECOND, Spectrogram, SpectrogramWindow
@@ -16,6 +15,7 @@ from edgespec.core.array_types import LogitRows
 from edgespec.core.decode import Round
 from edgespec.core.logit_edits import LogitEdit
 from edgespec.errors import EdgespecError
+from edgespec.speech.log_sums import logprob
 from edgespec.speech.segments import FRAMES_PER_STEP, TokenSegment, segments_of
 from edgespec.speech.speech_model import RuledDraft, SpeechModel
 from edgespec.speech.speech_options import CheckedOptions
@@ -25,7 +25,6 @@ from edgespec.speech.window_text import (
     WindowText,
     compression,
     is_silent,
-    log_softmax,
     needs_another,
 )
 from edgespec.speech.word_times import WordTimer, within
@@ -145,15 +144,15 @@ class Transcriber:
         logits = self._target.score([self._target.prefill([speech.start])])[0]
         silence = 0.0
         if speech.no_speech is not None:
-            silence = float(np.exp(log_softmax(logits)[speech.no_speech]))
+            silence = math.exp(logprob(logits, speech.no_speech))
         if result.language is not None:
             return result.language, silence
         codes, tokens = zip(*speech.languages.items(), strict=True)
-        logprobs = log_softmax(logits[list(tokens)])
-        likeliest = int(logprobs.argmax())
+        of_languages = logits[list(tokens)]
+        likeliest = int(of_languages.argmax())
         if options.no_speech is None or silence <= options.no_speech:
             result.language = codes[likeliest]
-            result.language_probability = float(np.exp(logprobs[likeliest]))
+            result.language_probability = math.exp(logprob(of_languages, likeliest))
         return codes[likeliest], silence
 
     def _believed(
@@ -282,6 +281,6 @@ def _logprobs(
 ) -> list[float]:
     """log p of each token of a round, given those before it."""
     return [
-        float(log_softmax(rules(row, [*before, *tokens[:index]]))[token])
+        logprob(rules(row, [*before, *tokens[:index]]), token)
         for index, (row, token) in enumerate(zip(rows, tokens, strict=True))
     ]

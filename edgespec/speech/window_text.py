@@ -9,12 +9,9 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-import numpy as np
-
-from edgespec.core.array_types import Logits
 from edgespec.speech.speech_options import CheckedOptions
 
-__all__ = ["WindowText", "compression", "is_silent", "log_softmax", "needs_another"]
+__all__ = ["WindowText", "compression", "is_silent", "needs_another"]
 
 
 @dataclass(frozen=True)
@@ -57,8 +54,3 @@ def is_silent(text: WindowText, options: CheckedOptions) -> bool:
     """Whether a window says nothing, whatever its text."""
     probable = options.min_logprob is not None and text.logprob > options.min_logprob
     return options.no_speech is not None and text.silence > options.no_speech and not probable
-
-
-def log_softmax(logits: Logits) -> Logits:
-    shifted = logits - logits.max()
-    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
