@@ -21,6 +21,7 @@ from edgespec_distill.data.text_generation import (
 from edgespec_distill.models.target_head import TargetHead
 from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_distill.plan import Plan
+from edgespec_distill.training.memory import return_freed_memory
 
 __all__ = ["BLOCK", "FINISHED_SHARE", "TargetOutputs"]
 
@@ -157,9 +158,10 @@ class TargetOutputs:
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        """Adds the time of the block to `minutes`."""
+        """Adds the time of the block to `minutes`; the memory that it freed is returned."""
         began = time.monotonic()
         yield
+        return_freed_memory()
         spent = self.minutes + (time.monotonic() - began) / 60
         with whole_file(self._work / MINUTES_FILE) as aside:
             aside.write_text(f"{spent}\n", encoding="utf-8")

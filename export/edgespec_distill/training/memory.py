@@ -1,4 +1,5 @@
-"""Memory of a training: freed memory stays in the process; too little memory is one line."""
+"""Memory of a training: freed memory stays in the process for a while; too little memory is one
+line."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import torch
 
 from edgespec.errors import EdgespecError
 
-__all__ = ["keep_freed_memory", "one_line_memory"]
+__all__ = ["keep_freed_memory", "one_line_memory", "return_freed_memory"]
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
 MAX_INT = 2**31 - 1
@@ -28,6 +29,16 @@ def keep_freed_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_MAX, 0)
         libc.mallopt(M_TRIM_THRESHOLD, MAX_INT)
+
+
+def return_freed_memory() -> None:
+    """Returns what `keep_freed_memory` kept so far.
+
+    Pieces of ever new sizes leave gaps between them: the longer a program keeps them all, the more
+    of its memory they take, and the less is left for the files that it reads.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

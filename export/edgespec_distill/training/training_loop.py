@@ -17,6 +17,7 @@ from edgespec_distill.data.examples import Example, batches
 from edgespec_distill.models.trainable import ScoringModel
 from edgespec_distill.result import Acceptance
 from edgespec_distill.training.budget import Budget
+from edgespec_distill.training.memory import return_freed_memory
 from edgespec_distill.training.optimizer import MasterWeights
 from edgespec_distill.training.wide_head import Loss
 
@@ -160,3 +161,4 @@ class Training:
         }
         with whole_file(self._state) as aside:
             torch.save({**state, "before": asdict(self.before)}, aside)
+        return_freed_memory()
