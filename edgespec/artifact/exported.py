@@ -201,6 +201,8 @@ def check_model(model: Exported) -> None:
             f"input_vocab_size is {shortened(model.read_tokens)}, not {model.vocab_size} to "
             f"{LIMITS['vocab_size']}"
         )
+    if model.positions is not None and model.positions < 1:
+        raise ValueError(f"positions is {shortened(model.positions)}, not 1 or more")
     if model.block_rows is not None and not 1 <= model.block_rows <= MAX_ROWS:
         raise ValueError(f"block_rows is {shortened(model.block_rows)}, not 1 to {MAX_ROWS}")
     if model.start_token is not None and not 0 <= model.start_token < model.vocab_size:

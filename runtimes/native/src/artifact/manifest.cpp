@@ -129,6 +129,9 @@ void check_rest(const Exported& model, const Json& data) {
     throw std::runtime_error("input_vocab_size is " + shown(model.read_tokens) + ", not " +
                              shown(model.vocab_size) + " to " + shown(kMostTokens));
   }
+  if (model.positions && *model.positions < 1) {
+    throw std::runtime_error("positions is " + shown(*model.positions) + ", not 1 or more");
+  }
   if (!data.at("block_rows").is_null()) in_range(data, "block_rows", kMaxRows);
   if (model.start_token && !(0 <= *model.start_token && *model.start_token < model.vocab_size)) {
     throw std::runtime_error("start_token is " + shown(*model.start_token));
