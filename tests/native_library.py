@@ -111,6 +111,48 @@ class Options(ctypes.Structure):
     )
 
 
+class TranscriptOptions(ctypes.Structure):
+    _fields_ = (
+        ("size", c_size_t),
+        ("language", c_char_p),
+        ("translate", c_int32),
+        ("timestamps", c_int32),
+        ("use_previous", c_int32),
+        ("prompt", c_char_p),
+        ("temperatures", POINTER(c_double)),
+        ("temperatures_count", c_size_t),
+        ("no_speech", c_double),
+        ("min_logprob", c_double),
+        ("max_compression", c_double),
+        ("draft", c_int32),
+        ("gamma", c_int64),
+        ("seed", c_uint64),
+    )
+
+
+class Segment(ctypes.Structure):
+    _fields_ = (
+        ("size", c_size_t),
+        ("start", c_double),
+        ("end", c_double),
+        ("text", c_void_p),
+        ("text_bytes", c_size_t),
+        ("tokens", POINTER(c_int64)),
+        ("count", c_size_t),
+        ("temperature", c_double),
+        ("logprob", c_double),
+        ("compression", c_double),
+        ("no_speech", c_double),
+        ("language", c_char_p),
+        ("language_probability", c_double),
+        ("seconds", c_double),
+        ("calls", c_int64),
+        ("drafted", c_int64),
+        ("accepted", c_int64),
+        ("ended", c_int32),
+    )
+
+
 class Turn(ctypes.Structure):
     _fields_ = (("role", c_char_p), ("content", c_char_p))
 
@@ -259,7 +301,7 @@ class NativeSession:
     """One text after the other; after each, `ending`, `rounds` and `seed` say how it came."""
 
     def __init__(self, model: NativeModel, function: str, *arguments: Any) -> None:
-        self._model = model
+        self.model = model
         self.handle = ctypes.c_void_p()
         open_it = getattr(model.library, f"edgespec_{function}")
         model.check(open_it(*arguments, byref(self.handle)))
@@ -274,11 +316,11 @@ class NativeSession:
         self, prompt: Sequence[int] | str | Sequence[Mapping[str, str]], **given: Any
     ) -> None:
         """Of token ids, a text or messages."""
-        library, seed = self._model.library, c_uint64()
+        library, seed = self.model.library, c_uint64()
         suffix, arguments = prompt_of(prompt)
         begin = getattr(library, f"edgespec_begin{suffix}")
         options = options_of(library, given)
-        self._model.check(begin(self.handle, *arguments, byref(options), byref(seed)))
+        self.model.check(begin(self.handle, *arguments, byref(options), byref(seed)))
         self._start()
         self.seed = seed.value
 
@@ -286,7 +328,7 @@ class NativeSession:
         """The tokens of each round, up to the text's end."""
         piece = Piece(size=ctypes.sizeof(Piece))
         while True:
-            self._model.check(self._model.library.edgespec_next(self.handle, byref(piece)))
+            self.model.check(self.model.library.edgespec_next(self.handle, byref(piece)))
             self.shown += string_at(piece.text, piece.text_bytes).decode()
             if piece.ending:
                 self.ending = ENDINGS[piece.ending]
@@ -309,23 +351,23 @@ class NativeSession:
         return [token for tokens in self.pieces() for token in tokens]
 
     def fork(self) -> NativeSession:
-        return NativeSession(self._model, "fork", self.handle)
+        return NativeSession(self.model, "fork", self.handle)
 
     def save(self, file: Path) -> None:
-        self._model.check(self._model.library.edgespec_save(self.handle, str(file).encode()))
+        self.model.check(self.model.library.edgespec_save(self.handle, str(file).encode()))
 
     def progress(self) -> tuple[int, int]:
         """Positions of the latest prompt that were read, and had to be."""
         read, to_read = c_int64(), c_int64()
-        progress = self._model.library.edgespec_prompt_progress
-        self._model.check(progress(self.handle, byref(read), byref(to_read)))
+        progress = self.model.library.edgespec_prompt_progress
+        self.model.check(progress(self.handle, byref(read), byref(to_read)))
         return read.value, to_read.value
 
     def cancel(self) -> None:
-        self._model.library.edgespec_cancel(self.handle)
+        self.model.library.edgespec_cancel(self.handle)
 
     def close(self) -> None:
-        self._model.library.edgespec_close_session(self.handle)
+        self.model.library.edgespec_close_session(self.handle)
         self.handle = ctypes.c_void_p()
 
 
@@ -346,7 +388,7 @@ class NativeBatch:
     """Several texts at once; `made` has those that were added, by their numbers."""
 
     def __init__(self, model: NativeModel, texts: int) -> None:
-        self._model = model
+        self.model = model
         self.handle = ctypes.c_void_p()
         self.made: dict[int, BatchText] = {}
         open_it = model.library.edgespec_open_batch
@@ -354,11 +396,11 @@ class NativeBatch:
 
     def add(self, prompt: Sequence[int] | str | Sequence[Mapping[str, str]], **given: Any) -> int:
         """Of token ids, a text or messages; the text's number."""
-        library, number, seed = self._model.library, c_int64(), c_uint64()
+        library, number, seed = self.model.library, c_int64(), c_uint64()
         suffix, arguments = prompt_of(prompt)
         add = getattr(library, f"edgespec_batch_add{suffix}")
         options = options_of(library, given)
-        self._model.check(add(self.handle, *arguments, byref(options), byref(number), byref(seed)))
+        self.model.check(add(self.handle, *arguments, byref(options), byref(number), byref(seed)))
         self.made[number.value] = BatchText(seed.value)
         return number.value
 
@@ -366,8 +408,8 @@ class NativeBatch:
         """Takes the next piece of any text; the text's number, None if none is being made."""
         number, piece = c_int64(), Piece(size=ctypes.sizeof(Piece))
         try:
-            self._model.check(
-                self._model.library.edgespec_batch_next(self.handle, byref(number), byref(piece))
+            self.model.check(
+                self.model.library.edgespec_batch_next(self.handle, byref(number), byref(piece))
             )
         except NativeError as error:
             if number.value < 0:
@@ -393,15 +435,15 @@ class NativeBatch:
             pass
 
     def cancel(self, text: int) -> None:
-        self._model.library.edgespec_batch_cancel(self.handle, text)
+        self.model.library.edgespec_batch_cancel(self.handle, text)
 
     def progress(self, text: int) -> tuple[int, int]:
         """Positions of a text's prompt that were read, and had to be."""
         read, to_read = c_int64(), c_int64()
-        progress = self._model.library.edgespec_batch_progress
-        self._model.check(progress(self.handle, c_int64(text), byref(read), byref(to_read)))
+        progress = self.model.library.edgespec_batch_progress
+        self.model.check(progress(self.handle, c_int64(text), byref(read), byref(to_read)))
         return read.value, to_read.value
 
     def close(self) -> None:
-        self._model.library.edgespec_close_batch(self.handle)
+        self.model.library.edgespec_close_batch(self.handle)
         self.handle = ctypes.c_void_p()

@@ -12,6 +12,7 @@ from eagle_checkpoints import write_eagle, write_target
 from edgespec_export.export_pair import export_pair
 from looking_large import look_large
 from native_library import HOOKS, LIBRARY, NativeModel, opened
+from whisper_checkpoints import write_whisper
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -64,3 +65,13 @@ def int8_folder(tiny_checkpoints, tmp_path_factory):
 def int8_pair(int8_folder) -> edgespec.Pair:
     """The same, loaded."""
     return edgespec.load(int8_folder, threads=1)
+
+
+@pytest.fixture(scope="session")
+def whisper_folder(tmp_path_factory):
+    """A tiny Whisper and its draft in int8, whose windows are 2 s."""
+    folder = tmp_path_factory.mktemp("whisper")
+    target, draft = write_whisper(folder / "target"), write_whisper(folder / "draft", noise=0.03)
+    formats = {"target_formats": ["int8"], "draft_formats": ["int8"]}
+    export_pair(str(target), str(draft), folder / "pair", threads=1, **formats)
+    return folder / "pair"

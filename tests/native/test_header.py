@@ -26,6 +26,8 @@ BINDINGS = {
     "edgespec_options": native_library.Options,
     "edgespec_range": native_library.Range,
     "edgespec_turn": native_library.Turn,
+    "edgespec_transcript_options": native_library.TranscriptOptions,
+    "edgespec_segment": native_library.Segment,
     "edgespec_piece": native_library.Piece,
 }
 
@@ -125,6 +127,11 @@ def test_swift_sets_and_reads_the_headers_fields():
     fields = {field for field, *_ in declared("edgespec_piece")}
     assert set(re.findall(r"\bmade\.(\w+)", swift)) == fields
     assert set(re.findall(r"\bmemory\.(\w+)", swift)) == {"size", "weights", "caches"}
+    transcripts = declared("edgespec_transcript_options")
+    listed = {name for name, _, is_pointer in transcripts if is_pointer} | {"temperatures_count"}
+    assert set(re.findall(r"\bwhole\.(\w+)", swift)) == listed
+    fields = {field for field, *_ in declared("edgespec_segment")}
+    assert set(re.findall(r"\bfound\.(\w+)", swift)) == fields
 
 
 @pytest.mark.parametrize("name", BINDINGS)
@@ -139,7 +146,9 @@ def test_csharp_has_the_headers_structures(name):
     ]
 
 
-@pytest.mark.parametrize("name", ["edgespec_load_options", "edgespec_options"])
+@pytest.mark.parametrize(
+    "name", ["edgespec_load_options", "edgespec_options", "edgespec_transcript_options"]
+)
 @pytest.mark.parametrize("language", ["Java", "C#"])
 def test_bindings_set_every_option(language, name):
     structure = source(language)
@@ -150,14 +159,15 @@ def test_bindings_set_every_option(language, name):
 
 
 @pytest.mark.skipif(not native_library.LIBRARY.exists(), reason="make native builds the library")
-@pytest.mark.parametrize("given", [native_library.LoadOptions, native_library.Options])
-def test_defaults_of_bindings_are_the_librarys(given):
+@pytest.mark.parametrize("kind", ["load_options", "options", "transcript_options"])
+def test_defaults_of_bindings_are_the_librarys(kind):
+    given = BINDINGS[f"edgespec_{kind}"]
     library, defaults = native_library.opened(native_library.LIBRARY), given()
-    kind = "load_options" if given is native_library.LoadOptions else "options"
     getattr(library, f"edgespec_{kind}_defaults")(ctypes.byref(defaults))
     classes = NATIVE / "java" / "src" / "main" / "java" / "edgespec"
     java = (classes / f"{given.__name__}.java").read_text()
-    csharp = (NATIVE / "csharp" / "Options.cs").read_text()
+    file = "TranscriptOptions.cs" if kind == "transcript_options" else "Options.cs"
+    csharp = (NATIVE / "csharp" / file).read_text()
     compared = 0
     for field, _, is_pointer in declared(f"edgespec_{kind}"):
         if is_pointer or field == "size" or field.endswith("_count"):

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import edgespec
@@ -185,6 +186,37 @@ def test_their_texts_at_once_are_pythons(language, program, int8_folder, int8_pa
             assert tokens == made
             assert ending == language.endings[ENDINGS.index(expected.finish_reason)]
     assert len(output.splitlines()) == len(prompts)
+
+
+def test_their_transcripts_are_pythons(language, program, whisper_folder, tmp_path):
+    pair = edgespec.load(whisper_folder, threads=1)
+    noise = np.random.default_rng(6).standard_normal(5 * 16000)
+    sound = (0.1 * noise).astype("<f4")
+    (tmp_path / "sound").write_bytes(sound.tobytes())
+    given = {"task": "translate", "timestamps": False, "use_previous": True, "prompt": "Names"}
+    given |= {"temperature": (0.0, 0.5), "no_speech": None, "min_logprob": -2.5}
+    given |= {"max_compression": 4.5, "draft": "model", "gamma": 3, "seed": 5, "language": "de"}
+    expected = []
+    for options in ({"draft": False}, given):
+        made = pair.transcribe(sound, **options)
+        assert made.segments
+        expected += [
+            (one.start, one.end, pytest.approx(one.logprob, abs=1e-5), list(one.token_ids))
+            for one in made.segments
+        ]
+        expected.append((made.language, made.seconds))
+    output = run(*program("Transcripts"), whisper_folder, runtime_library(), tmp_path / "sound")
+    *lines, dropped, refused = output.splitlines()
+    found, drafted = [], []
+    for words in map(str.split, lines):
+        if len(words) == 3:
+            found.append((words[0], float(words[1])))
+            drafted.append(int(words[2]))
+        else:
+            found.append((*map(float, words[:3]), list(map(int, words[3].split(",")))))
+    assert found == expected
+    assert drafted[1] == made.stats.drafted > 0
+    assert (dropped, refused) == ("dropped", "language is 'xx'; this model knows en, de, fr")
 
 
 def test_misuse_is_an_exception_and_texts_are_kept(program, tiny_folder, tmp_path):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import edgespec
@@ -107,6 +108,20 @@ def test_the_example_translates_as_python_does(built, pair_folder, tmp_path):
     program = compiled("translate", "c", tmp_path)
     expected = edgespec.load(pair_folder).generate(text, max_new_tokens=64, draft=False)
     assert output(program, pair_folder, runtime_library(), text) == expected.text
+
+
+@pytest.mark.parametrize("language", COMPILERS)
+def test_the_examples_transcribe_as_python_does(built, whisper_folder, tmp_path, language):
+    program = compiled("transcribe", language, tmp_path)
+    sound = (0.1 * np.random.default_rng(6).standard_normal(5 * 16000)).astype("<f4")
+    (tmp_path / "sound").write_bytes(sound.tobytes())
+    segments = edgespec.load(whisper_folder).transcribe(sound, draft=False).segments
+    expected = "".join(f"{one.start:.2f} {one.end:.2f} {one.text}\n" for one in segments)
+    assert output(program, whisper_folder, runtime_library(), tmp_path / "sound") == expected
+    refused = subprocess.run(
+        [program, tmp_path, "x", tmp_path / "sound"], capture_output=True, check=False
+    )
+    assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1)
 
 
 def test_examples_are_short():

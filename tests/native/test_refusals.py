@@ -188,7 +188,6 @@ def test_what_cannot_be_loaded_says_why(tiny_folder, built):
 
 
 UNKNOWN = {
-    "is a speech model (whisper), which": lambda d: d["target"].update(family="whisper"),
     "was exported with --for 'gpu'; export it without": lambda d: d.update(host="gpu"),
     "was exported with --for 'npu'; export it without": lambda d: d.update(host="npu"),
 }

@@ -44,6 +44,13 @@ namespace Edgespec
             return place;
         }
 
+        internal IntPtr Doubles(double[] numbers)
+        {
+            IntPtr place = Take(numbers.Length * sizeof(double));
+            Marshal.Copy(numbers, 0, place, numbers.Length);
+            return place;
+        }
+
         internal IntPtr Pointers(IntPtr[] pointers)
         {
             IntPtr place = Take(pointers.Length * IntPtr.Size);

@@ -104,6 +104,48 @@ namespace Edgespec
             internal static Piece Empty => new Piece { size = (UIntPtr)(uint)Marshal.SizeOf(typeof(Piece)) };
         }
 
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct TranscriptOptions
+        {
+            public UIntPtr size;
+            public IntPtr language;
+            public int translate;
+            public int timestamps;
+            public int use_previous;
+            public IntPtr prompt;
+            public IntPtr temperatures;
+            public UIntPtr temperatures_count;
+            public double no_speech;
+            public double min_logprob;
+            public double max_compression;
+            public int draft;
+            public long gamma;
+            public ulong seed;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct Segment
+        {
+            public UIntPtr size;
+            public double start;
+            public double end;
+            public IntPtr text;
+            public UIntPtr text_bytes;
+            public IntPtr tokens;
+            public UIntPtr count;
+            public double temperature;
+            public double logprob;
+            public double compression;
+            public double no_speech;
+            public IntPtr language;
+            public double language_probability;
+            public double seconds;
+            public long calls;
+            public long drafted;
+            public long accepted;
+            public int ended;
+        }
+
         internal sealed class ModelHandle : SafeHandleZeroOrMinusOneIsInvalid
         {
             public ModelHandle() : base(true) { }
@@ -168,6 +210,9 @@ namespace Edgespec
         internal static extern void edgespec_options_defaults(ref Options options);
 
         [DllImport(Library)]
+        internal static extern void edgespec_transcript_options_defaults(ref TranscriptOptions options);
+
+        [DllImport(Library)]
         internal static extern int edgespec_estimate(byte[] folder, ref LoadOptions options, ref Memory memory);
 
         [DllImport(Library)]
@@ -206,6 +251,13 @@ namespace Edgespec
 
         [DllImport(Library)]
         internal static extern int edgespec_next(SessionHandle session, ref Piece piece);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_begin_transcript(
+            SessionHandle session, float[] samples, UIntPtr count, ref TranscriptOptions options);
+
+        [DllImport(Library)]
+        internal static extern int edgespec_next_segment(SessionHandle session, ref Segment segment);
 
         [DllImport(Library)]
         internal static extern int edgespec_prompt_progress(

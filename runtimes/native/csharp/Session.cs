@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Runtime.InteropServices;
 
 namespace Edgespec
 {
@@ -23,7 +24,7 @@ namespace Edgespec
         private delegate int Begins(ref Native.Options options, out ulong seed);
 
         private readonly Native.SessionHandle handle;
-        private volatile Text latest;
+        private volatile object latest; // a Text or a Transcript
 
         internal Session(Native.SessionHandle opened)
         {
@@ -43,7 +44,12 @@ namespace Edgespec
             Native.Check(Native.edgespec_save(handle, Memory.Bytes(file, "the file")));
 
         /// What is still to come of the text that a fork or a loaded session goes on with.
-        public Text Rest() => latest = new Text(this, 0);
+        public Text Rest()
+        {
+            var text = new Text(this, 0);
+            latest = text;
+            return text;
+        }
 
         /// Positions of the latest prompt that were read, and had to be; any thread may ask.
         public void PromptProgress(out long read, out long toRead) =>
@@ -71,6 +77,20 @@ namespace Edgespec
             }
         }
 
+        /// Begins the transcript of a sound: mono, 16,000 samples a second, about -1 to 1.
+        public Transcript BeginTranscript(float[] samples, TranscriptOptions options = null)
+        {
+            using (var memory = new Memory())
+            {
+                Native.TranscriptOptions taken = (options ?? new TranscriptOptions()).Taken(memory);
+                Native.Check(Native.edgespec_begin_transcript(
+                    handle, samples, (UIntPtr)(uint)samples.Length, ref taken));
+                var transcript = new Transcript(this);
+                latest = transcript;
+                return transcript;
+            }
+        }
+
         /// Ends the text that is being made, from any thread; another one may begin then.
         public void Cancel() => Native.edgespec_cancel(handle);
 
@@ -88,6 +108,18 @@ namespace Edgespec
             }
         }
 
+        internal Segment NextSegment(Transcript transcript)
+        {
+            if (transcript != latest)
+                throw new InvalidOperationException("another transcript has begun in this session");
+            var segment = new Native.Segment { size = (UIntPtr)(uint)Marshal.SizeOf(typeof(Native.Segment)) };
+            using (new Native.Held(handle))
+            {
+                Native.Check(Native.edgespec_next_segment(handle, ref segment));
+                return new Segment(segment);
+            }
+        }
+
         private Text Begin(Begins begins, Options options)
         {
             using (var memory = new Memory())
@@ -95,7 +127,9 @@ namespace Edgespec
                 Native.Options taken = (options ?? new Options()).Taken(memory);
                 ulong seed;
                 Native.Check(begins(ref taken, out seed));
-                return latest = new Text(this, seed);
+                var text = new Text(this, seed);
+                latest = text;
+                return text;
             }
         }
     }

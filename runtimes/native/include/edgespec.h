@@ -7,6 +7,8 @@
  *   are no callbacks.
  * - A batch makes several texts at once, in calls that they share: each has the tokens that it has
  *   alone, and together they come faster.
+ * - A session of a speech model transcribes one sound after the other, and is asked for the next
+ *   segment.
  * - Functions that can fail return a status. edgespec_message() then says why in one line, for the
  *   thread that called: the value, the limit, the way out.
  * - Objects may be closed in any order, also while another thread uses them. A session whose model
@@ -167,6 +169,49 @@ typedef struct edgespec_piece {
   size_t text_bytes; /* without the zero at its end */
 } edgespec_piece;
 
+/* How a sound is transcribed; docs/reference/api.md says more about each option. A limit may be
+ * NaN: none. */
+typedef struct edgespec_transcript_options {
+  size_t size;          /* of this structure */
+  const char* language; /* code of the spoken one; NULL: found in the first window with speech */
+  int32_t translate;    /* 1: to English */
+  int32_t timestamps;   /* 1, the default: the model says when; 0: a window is one segment */
+  int32_t use_previous; /* 1: the text of earlier windows is the beginning of the next one's */
+  const char* prompt;   /* UTF-8; stands before the first window as if it had been said, or NULL */
+  /* Of the text. A window's text is decoded at the first; where it is improbable or repeats itself,
+   * again at the next one. NULL: 0, 0.2, 0.4, 0.6, 0.8, 1. */
+  const double* temperatures;
+  size_t temperatures_count;
+  double no_speech;       /* 0.6: probability of silence above which a window is left out, unless
+                             its text is probable */
+  double min_logprob;     /* -1: mean log-probability of a token below which a text is improbable */
+  double max_compression; /* 2.4: how many times smaller zlib makes a text that does not repeat
+                             itself */
+  int32_t draft;          /* edgespec_draft */
+  int64_t gamma;          /* as of edgespec_options */
+  uint64_t seed;          /* 0: a sound has one transcript */
+} edgespec_transcript_options;
+
+/* A part of a transcript, or its end, which has no text; and how far the transcript is. */
+typedef struct edgespec_segment {
+  size_t size;       /* of this structure */
+  double start, end; /* seconds from the beginning of the sound */
+  /* UTF-8, without white space around it and without the zero at its end; valid until the session's
+   * next call. */
+  const char* text;
+  size_t text_bytes;
+  const int64_t* tokens; /* with timestamps; as long valid */
+  size_t count;
+  /* Of its window: the temperature of its text, the mean log-probability of a token, how many times
+   * smaller zlib makes the text, and the probability that nothing is said. */
+  double temperature, logprob, compression, no_speech;
+  const char* language;             /* its code, as long valid; empty until it is known */
+  double language_probability;      /* 0 unless the language was found */
+  double seconds;                   /* of the sound that were read */
+  int64_t calls, drafted, accepted; /* of the target; tokens: proposed, emitted */
+  int32_t ended;                    /* 1: all was said, and this is no segment */
+} edgespec_segment;
+
 /* EDGESPEC_ABI of the library, and the version of edgespec that it is part of. */
 EDGESPEC_API uint32_t edgespec_abi(void);
 EDGESPEC_API const char* edgespec_version(void);
@@ -176,6 +221,7 @@ EDGESPEC_API const char* edgespec_message(void);
 
 EDGESPEC_API void edgespec_load_options_defaults(edgespec_load_options* options);
 EDGESPEC_API void edgespec_options_defaults(edgespec_options* options);
+EDGESPEC_API void edgespec_transcript_options_defaults(edgespec_transcript_options* options);
 
 /* What a pair will take, from its manifest alone. options may be NULL. */
 EDGESPEC_API edgespec_status edgespec_estimate(const char* folder,
@@ -230,13 +276,27 @@ EDGESPEC_API edgespec_status edgespec_begin_chat(edgespec_session* session,
  * every later call. */
 EDGESPEC_API edgespec_status edgespec_next(edgespec_session* session, edgespec_piece* piece);
 
+/* Begins the transcript of a sound with a speech model, such as a Whisper; one that has not ended
+ * is dropped. The sound is copied, and read window by window.
+ *
+ * samples: mono, 16,000 a second, about -1 to 1; at least 10 milliseconds. options may be NULL. */
+EDGESPEC_API edgespec_status edgespec_begin_transcript(edgespec_session* session,
+                                                       const float* samples, size_t samples_count,
+                                                       const edgespec_transcript_options* options);
+
+/* The next segment, after as many windows as it takes. A transcript ends with a segment that has
+ * `ended`, and has it again for every later call. */
+EDGESPEC_API edgespec_status edgespec_next_segment(edgespec_session* session,
+                                                   edgespec_segment* segment);
+
 /* How many positions of the latest prompt were read so far, and how many there were to read: those
  * that the caches did not hold. Any thread may ask, while edgespec_begin runs. */
 EDGESPEC_API edgespec_status edgespec_prompt_progress(edgespec_session* session, int64_t* read,
                                                       int64_t* to_read);
 
-/* Ends the text that is being made, from any thread: edgespec_begin or edgespec_next returns
- * EDGESPEC_CANCELLED before its next call of a model. Another text may begin then. */
+/* Ends the text or transcript that is being made, from any thread: edgespec_begin, edgespec_next or
+ * edgespec_next_segment returns EDGESPEC_CANCELLED before its next call of a model. Another may
+ * begin then. */
 EDGESPEC_API void edgespec_cancel(edgespec_session* session);
 
 /* A batch of so many texts at once, each with caches of its own. Refused where texts that share

@@ -41,6 +41,10 @@ struct Options : edgespec_options {
   Options() { edgespec_options_defaults(this); }
 };
 
+struct TranscriptOptions : edgespec_transcript_options {
+  TranscriptOptions() { edgespec_transcript_options_defaults(this); }
+};
+
 // The rounds of a text, to be iterated over once.
 class Text {
  public:
@@ -87,6 +91,43 @@ class Text {
   bool ended_ = false;
 };
 
+// The segments of a transcript, to be iterated over once.
+class Transcript {
+ public:
+  class iterator {
+   public:
+    explicit iterator(Transcript* transcript) : transcript_(transcript) {}
+    const edgespec_segment& operator*() const { return transcript_->latest_; }
+    iterator& operator++() {
+      transcript_->advance();
+      return *this;
+    }
+    // Whether there are more; every other iterator is the end.
+    bool operator!=(const iterator&) const { return transcript_->latest_.ended == 0; }
+
+   private:
+    Transcript* transcript_;
+  };
+
+  explicit Transcript(edgespec_session* session) : session_(session) {
+    latest_.size = sizeof latest_;
+  }
+
+  iterator begin() {
+    advance();
+    return iterator(this);
+  }
+  iterator end() { return iterator(this); }
+  // The latest segment, or the end: with the language, and how far the transcript is.
+  const edgespec_segment& latest() const { return latest_; }
+
+ private:
+  void advance() { check(edgespec_next_segment(session_, &latest_)); }
+
+  edgespec_session* session_;
+  edgespec_segment latest_ = {};
+};
+
 // One text after the other, used by one thread at a time.
 class Session {
  public:
@@ -114,6 +155,12 @@ class Session {
     std::uint64_t seed = 0;
     check(edgespec_begin_chat(handle_.get(), turns.data(), turns.size(), &options, &seed));
     return Text(handle_.get(), seed);
+  }
+  // Begins the transcript of a sound: mono, 16,000 samples a second, about -1 to 1.
+  Transcript begin_transcript(const std::vector<float>& samples,
+                              const edgespec_transcript_options& options = TranscriptOptions()) {
+    check(edgespec_begin_transcript(handle_.get(), samples.data(), samples.size(), &options));
+    return Transcript(handle_.get());
   }
   // Another with the same caches and text, which goes on from here as this one does.
   Session fork() {
@@ -173,8 +220,8 @@ class Batch {
   std::pair<std::int64_t, std::uint64_t> add_chat(const std::vector<edgespec_turn>& turns,
                                                   const edgespec_options& options = Options()) {
     std::pair<std::int64_t, std::uint64_t> added;
-    check(edgespec_batch_add_chat(handle_.get(), turns.data(), turns.size(), &options,
-                                  &added.first, &added.second));
+    check(edgespec_batch_add_chat(handle_.get(), turns.data(), turns.size(), &options, &added.first,
+                                  &added.second));
     return added;
   }
   // Makes the next piece of any text; whether there was one. Throws Failure: `text` failed, and has

@@ -1,5 +1,5 @@
-"""Writes src/artifact/manifest_types.inc: the types of a manifest's fields, from the dataclasses
-that Python reads them into.
+"""Writes src/artifact/manifest_types.inc: the types of the fields of a manifest and of a speech
+format, from the dataclasses that Python reads them into.
 
     python runtimes/native/scripts/make_manifest_types.py
 
@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from edgespec.artifact.manifest import Manifest
+from edgespec.artifact.speech_format import SpeechFormat
 from edgespec.artifact.typed_json import LATER
 
 TYPES = Path(__file__).parents[1] / "src" / "artifact" / "manifest_types.inc"
@@ -53,6 +54,7 @@ def types_text() -> str:
     """The file's content: a text for each class, since compilers bound their length."""
     known: dict[str, Any] = {}
     class_of(Manifest, known)
+    class_of(SpeechFormat, known)
     lines = [f'R"({json.dumps(name)}:{json.dumps(known[name])})"' for name in known]
     return "// Made by scripts/make_manifest_types.py.\n" + ' ","\n'.join(lines) + "\n"
 

@@ -4,6 +4,7 @@
 #include <jni.h>
 
 #include <exception>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,19 @@ jobject java_piece(JNIEnv* java, const edgespec_piece& piece) {
               java_bytes(java, piece.text, piece.text_bytes),
               java_doubles(java, piece.logprobs, logprobs), jlong(piece.drafted),
               jlong(piece.evaluated), jlong(piece.accepted), jint(piece.ending));
+}
+
+jobject java_segment(JNIEnv* java, const edgespec_segment& found) {
+  const double numbers[] = {
+      found.start,       found.end,       found.temperature,          found.logprob,
+      found.compression, found.no_speech, found.language_probability, found.seconds};
+  const int64_t counts[] = {found.calls, found.drafted, found.accepted};
+  const std::string language = found.language;
+  return made(
+      java, "edgespec/Segment", "([D[B[J[B[JI)V", java_doubles(java, numbers, std::size(numbers)),
+      java_bytes(java, found.text, found.text_bytes), java_longs(java, found.tokens, found.count),
+      java_bytes(java, language.data(), language.size()),
+      java_longs(java, counts, std::size(counts)), jint(found.ended));
 }
 
 jobject java_added(JNIEnv* java, int64_t text, uint64_t seed) {
@@ -226,6 +240,26 @@ NATIVE(jobject, next)(JNIEnv* java, jclass, jlong session) {
     piece.size = sizeof piece;
     succeed(java, edgespec_next(session_of(session), &piece));
     return java_piece(java, piece);
+  });
+}
+
+NATIVE(void, beginTranscript)(JNIEnv* java, jclass, jlong session, jfloatArray sound,
+                              jobject given) {
+  guarded(java, [&] {
+    const TranscriptOptions options(java, given);
+    const std::vector<float> samples = floats_of(java, sound);
+    succeed(java, edgespec_begin_transcript(session_of(session), samples.data(), samples.size(),
+                                            options.get()));
+    return 0;
+  });
+}
+
+NATIVE(jobject, nextSegment)(JNIEnv* java, jclass, jlong session) {
+  return guarded<jobject>(java, [&] {
+    edgespec_segment found = {};
+    found.size = sizeof found;
+    succeed(java, edgespec_next_segment(session_of(session), &found));
+    return java_segment(java, found);
   });
 }
 

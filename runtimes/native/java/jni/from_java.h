@@ -45,6 +45,13 @@ inline std::vector<int64_t> longs_of(JNIEnv* java, jlongArray array) {
   return {longs.begin(), longs.end()};
 }
 
+inline std::vector<float> floats_of(JNIEnv* java, jfloatArray array) {
+  std::vector<float> floats(java->GetArrayLength(array));
+  java->GetFloatArrayRegion(array, 0, floats.size(), floats.data());
+  check(java);
+  return floats;
+}
+
 inline std::vector<double> doubles_of(JNIEnv* java, jdoubleArray array) {
   std::vector<double> doubles(java->GetArrayLength(array));
   java->GetDoubleArrayRegion(array, 0, doubles.size(), doubles.data());

@@ -2,10 +2,15 @@
 
 namespace edgespec_jni {
 
-const char* LoadOptions::kept(JNIEnv* java, jbyteArray text, std::string& place) {
+namespace {
+
+// A text that is kept in `place`; null stays null.
+const char* kept(JNIEnv* java, jbyteArray text, std::string& place) {
   place = bytes_of(java, text);
   return text == nullptr ? nullptr : place.c_str();
 }
+
+}  // namespace
 
 LoadOptions::LoadOptions(JNIEnv* java, jobject given) {
   const Object object(java, given);
@@ -66,6 +71,26 @@ Options::Options(JNIEnv* java, jobject given) {
   for (const std::string& one : stop_) stop_pointers_.push_back(one.c_str());
   options_.stop = stop_pointers_.data();
   options_.stop_count = stop_pointers_.size();
+}
+
+TranscriptOptions::TranscriptOptions(JNIEnv* java, jobject given) {
+  const Object object(java, given);
+  edgespec_transcript_options_defaults(&options_);
+  options_.language = kept(java, object.asked<jbyteArray>("languageBytes", "()[B"), language_);
+  options_.translate = object.truth("translate");
+  options_.timestamps = object.truth("timestamps");
+  options_.use_previous = object.truth("usePrevious");
+  options_.prompt = kept(java, object.asked<jbyteArray>("promptBytes", "()[B"), prompt_);
+  options_.no_speech = object.real("noSpeech");
+  options_.min_logprob = object.real("minLogprob");
+  options_.max_compression = object.real("maxCompression");
+  options_.draft = object.asked_number("draftNumber");
+  options_.gamma = object.whole("gamma");
+  options_.seed = static_cast<uint64_t>(object.whole("seed"));
+  temperatures_ = doubles_of(java, object.asked<jdoubleArray>("temperaturesGiven", "()[D"));
+  temperatures_.reserve(1);  // where there are none, it is no null pointer
+  options_.temperatures = temperatures_.data();
+  options_.temperatures_count = temperatures_.size();
 }
 
 }  // namespace edgespec_jni

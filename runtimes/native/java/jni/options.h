@@ -1,4 +1,5 @@
-// LoadOptions and Options of Java as the structures of edgespec.h, and what they point to.
+// LoadOptions, Options and TranscriptOptions of Java as the structures of edgespec.h, and what they
+// point to.
 #pragma once
 
 #include <edgespec.h>
@@ -18,8 +19,6 @@ class LoadOptions {
   const edgespec_load_options* get() const { return &options_; }
 
  private:
-  const char* kept(JNIEnv* java, jbyteArray text, std::string& place);
-
   edgespec_load_options options_;
   std::string onnxruntime_, target_format_, draft_format_;
 };
@@ -37,6 +36,18 @@ class Options {
   std::vector<edgespec_range> answers_;
   std::vector<std::string> stop_;
   std::vector<const char*> stop_pointers_;
+};
+
+class TranscriptOptions {
+ public:
+  TranscriptOptions(JNIEnv* java, jobject given);
+  TranscriptOptions(const TranscriptOptions&) = delete;
+  const edgespec_transcript_options* get() const { return &options_; }
+
+ private:
+  edgespec_transcript_options options_;
+  std::string language_, prompt_;
+  std::vector<double> temperatures_;
 };
 
 }  // namespace edgespec_jni

@@ -84,7 +84,7 @@ edgespec_status edgespec_batch_next(edgespec_batch* batch, int64_t* text, edgesp
     edgespec::check_size(*piece);
     const BatchInUse in_use(batch, "batch");
     auto event = in_use->next();
-    if (!event) return edgespec::fill(piece, in_use.shown({}));
+    if (!event) return edgespec::fill(piece, in_use.shown(edgespec::Piece{}));
     *text = event->text;
     if (const auto* error = std::get_if<std::exception_ptr>(&event->what)) {
       std::rethrow_exception(*error);

@@ -138,6 +138,27 @@ edgespec_status edgespec_next(edgespec_session* session, edgespec_piece* piece) 
   });
 }
 
+edgespec_status edgespec_begin_transcript(edgespec_session* session, const float* samples,
+                                          size_t samples_count,
+                                          const edgespec_transcript_options* options) {
+  return guarded([&] {
+    const SessionInUse in_use(session, "session");
+    if (samples_count > 0) require(samples, "samples");
+    edgespec::Sound sound{{samples, samples + samples_count},
+                          edgespec::transcript_options_of(options)};
+    in_use->begin_transcript(std::move(sound), edgespec::drafting_request(options));
+  });
+}
+
+edgespec_status edgespec_next_segment(edgespec_session* session, edgespec_segment* segment) {
+  return guarded([&] {
+    require(segment, "segment");
+    edgespec::check_size(*segment);
+    const SessionInUse in_use(session, "session");
+    edgespec::fill(segment, in_use.shown(in_use->next_segment()));
+  });
+}
+
 edgespec_status edgespec_prompt_progress(edgespec_session* session, int64_t* read,
                                          int64_t* to_read) {
   return guarded([&] {

@@ -18,6 +18,7 @@ struct edgespec_model {
 struct edgespec_session {
   std::unique_ptr<edgespec::Session> object;
   edgespec::Piece latest;  // owns the tokens that the caller was shown
+  edgespec::TranscriptPiece latest_segment;
   std::atomic_flag in_use = ATOMIC_FLAG_INIT;
 };
 
@@ -51,6 +52,9 @@ class InUse {
   auto* operator->() const { return handle_->object.get(); }
   // Keeps a piece until the caller's next call.
   const Piece& shown(Piece piece) const { return handle_->latest = std::move(piece); }
+  const TranscriptPiece& shown(TranscriptPiece piece) const {
+    return handle_->latest_segment = std::move(piece);
+  }
 
  private:
   std::shared_ptr<Handle> handle_;

@@ -10,7 +10,9 @@
 namespace edgespec {
 namespace {
 
-constexpr size_t kFirstPiece = offsetof(edgespec_piece, text);  // its size in the first edition
+// Their sizes in the first edition.
+constexpr size_t kFirstPiece = offsetof(edgespec_piece, text);
+constexpr size_t kFirstSegment = sizeof(edgespec_segment);
 
 // A caller's structure, with the defaults of the fields that its edition lacks.
 template <typename Structure>
@@ -24,6 +26,14 @@ Structure whole(const Structure* given, void (*defaults)(Structure*), const char
   }
   std::memcpy(&all, given, given->size);
   return all;
+}
+
+// Throws UsageError: a structure that is filled in has less than its first edition.
+template <typename Structure>
+void check_size(const Structure& given, size_t least, const char* name) {
+  if (given.size >= least) return;
+  throw UsageError(std::string(name) + " has the size " + shown(int64_t(given.size)) +
+                   "; this library's has " + shown(int64_t(sizeof(Structure))) + " bytes");
 }
 
 std::string text_of(const char* text) { return text == nullptr ? "" : text; }
@@ -162,6 +172,35 @@ Request text_request(const Pair& pair, const char* prompt, const edgespec_option
   return request;
 }
 
+TranscriptOptions transcript_options_of(const edgespec_transcript_options* given) {
+  const auto all =
+      whole(given, edgespec_transcript_options_defaults, "edgespec_transcript_options");
+  TranscriptOptions options{.language = text_of(all.language),
+                            .translate = all.translate != 0,
+                            .timestamps = all.timestamps != 0,
+                            .use_previous = all.use_previous != 0,
+                            .prompt = text_of(all.prompt),
+                            .no_speech = all.no_speech,
+                            .min_logprob = all.min_logprob,
+                            .max_compression = all.max_compression};
+  if (all.temperatures != nullptr) {
+    options.temperatures.assign(all.temperatures, all.temperatures + all.temperatures_count);
+  } else if (all.temperatures_count > 0) {
+    require(all.temperatures, "temperatures");
+  }
+  return options;
+}
+
+Request drafting_request(const edgespec_transcript_options* given) {
+  const auto all =
+      whole(given, edgespec_transcript_options_defaults, "edgespec_transcript_options");
+  Request request;
+  request.draft = draft_of(all.draft);
+  request.gamma = all.gamma;
+  request.seed = all.seed;
+  return request;
+}
+
 Request chat_request(const Pair& pair, const edgespec_turn* turns, size_t count,
                      const edgespec_options* given) {
   Prompt prompt = pair.chat_prompt(messages_of(turns, count));
@@ -172,18 +211,15 @@ Request chat_request(const Pair& pair, const edgespec_turn* turns, size_t count,
 }
 
 void fill(edgespec_memory* memory, const MemoryEstimate& estimate) {
-  if (memory->size < sizeof *memory) {
-    throw UsageError("edgespec_memory has the size " + shown(int64_t(memory->size)) +
-                     "; this library's has " + shown(int64_t(sizeof *memory)) + " bytes");
-  }
+  check_size(*memory, sizeof *memory, "edgespec_memory");
   memory->weights = estimate.weights;
   memory->caches = estimate.caches;
 }
 
-void check_size(const edgespec_piece& piece) {
-  if (piece.size >= kFirstPiece) return;
-  throw UsageError("edgespec_piece has the size " + shown(int64_t(piece.size)) +
-                   "; this library's has " + shown(int64_t(sizeof(edgespec_piece))) + " bytes");
+void check_size(const edgespec_piece& piece) { check_size(piece, kFirstPiece, "edgespec_piece"); }
+
+void check_size(const edgespec_segment& segment) {
+  check_size(segment, kFirstSegment, "edgespec_segment");
 }
 
 void fill(edgespec_piece* piece, const Piece& made) {
@@ -202,6 +238,32 @@ void fill(edgespec_piece* piece, const Piece& made) {
   std::memcpy(piece, &whole, std::min(piece->size, sizeof whole));
 }
 
+void fill(edgespec_segment* segment, const TranscriptPiece& made) {
+  edgespec_segment whole = {};
+  whole.size = segment->size;
+  whole.text = "";
+  if (const auto& found = made.segment) {
+    whole.start = found->start;
+    whole.end = found->end;
+    whole.text = found->text.c_str();
+    whole.text_bytes = found->text.size();
+    whole.tokens = found->tokens.data();
+    whole.count = found->tokens.size();
+    whole.temperature = found->temperature;
+    whole.logprob = found->logprob;
+    whole.compression = found->compression;
+    whole.no_speech = found->no_speech;
+  }
+  whole.language = made.progress.language.c_str();
+  whole.language_probability = made.progress.language_probability;
+  whole.seconds = made.progress.seconds;
+  whole.calls = made.counts.rounds;
+  whole.drafted = made.counts.drafted;
+  whole.accepted = made.counts.accepted;
+  whole.ended = made.segment ? 0 : 1;
+  std::memcpy(segment, &whole, std::min(segment->size, sizeof whole));
+}
+
 }  // namespace edgespec
 
 extern "C" {
@@ -210,6 +272,19 @@ void edgespec_load_options_defaults(edgespec_load_options* options) {
   if (options == nullptr) return;
   *options = {};
   options->size = sizeof *options;
+}
+
+void edgespec_transcript_options_defaults(edgespec_transcript_options* options) {
+  if (options == nullptr) return;
+  const edgespec::TranscriptOptions usual;
+  *options = {};
+  options->size = sizeof *options;
+  options->timestamps = usual.timestamps ? 1 : 0;
+  options->no_speech = usual.no_speech;
+  options->min_logprob = usual.min_logprob;
+  options->max_compression = usual.max_compression;
+  options->draft = EDGESPEC_DRAFT_BOTH;
+  options->gamma = edgespec::kGammaAuto;
 }
 
 void edgespec_options_defaults(edgespec_options* options) {

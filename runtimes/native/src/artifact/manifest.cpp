@@ -155,6 +155,8 @@ Exported model_of(const Json& data) {
   model.layers = layers_of(data);
   model.vocabulary = optional_of<std::string>(data, "vocabulary").value_or("");
   check_rest(model, data);
+  // Its prompts are the decoder's, not an encoder's.
+  if (model.is_speech()) model.start_token.reset();
   for (const auto& [name, variant] : data.at("variants").items()) {
     model.variants.push_back(variant_of(name, variant, model.source));
   }

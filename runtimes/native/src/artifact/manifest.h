@@ -95,6 +95,8 @@ struct Exported {
   bool reads_target_cache() const { return family == "gemma4_assistant"; }
   // A draft that reads its target's encoder.
   bool shares_encoder() const { return family == "shared_encoder"; }
+  // A model that reads sound, and has a speech format.
+  bool is_speech() const { return family == "whisper"; }
   // The variant with this name, or the first. `role` is "target" or "draft". Throws UsageError.
   const Variant& variant(const std::string& name, const std::string& role) const;
   // Of a draft that reads a target's cache: the variant with the same weights for one in this

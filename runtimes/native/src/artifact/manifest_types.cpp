@@ -120,7 +120,11 @@ std::string shown_json(const Json& value) {
 void check_types(const nlohmann::ordered_json& manifest) {
   Json fields = manifest;
   if (fields.is_object()) fields.erase("digest");
-  Check().check("Manifest", fields, "manifest");
+  check_types("Manifest", fields, "manifest");
+}
+
+void check_types(const char* kind, const nlohmann::ordered_json& data, const std::string& where) {
+  Check().check(kind, data, where);
 }
 
 }  // namespace edgespec

@@ -12,5 +12,7 @@ std::string shown_json(const nlohmann::ordered_json& value);
 // Throws std::runtime_error, with Python's sentences: a field has another type, is missing or
 // unknown.
 void check_types(const nlohmann::ordered_json& manifest);
+// The same of another file, which Python reads into the class `kind`. `where`: its name.
+void check_types(const char* kind, const nlohmann::ordered_json& data, const std::string& where);
 
 }  // namespace edgespec

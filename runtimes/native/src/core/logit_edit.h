@@ -8,17 +8,17 @@
 
 #include "core/model.h"
 #include "core/options.h"
+#include "core/row_edit.h"
 
 namespace edgespec {
 
 // The changes of one text's rows.
-class LogitEdit {
+class LogitEdit : public RowEdit {
  public:
   // `prompt`: tokens that count as repeated, too. `last_tokens`: those that end a text.
   LogitEdit(const LogitEdits& edits, Tokens prompt, Tokens last_tokens);
 
-  // The row that is sampled from, after the tokens generated before it. Valid until the next call.
-  Row operator()(Row logits, const Tokens& generated);
+  Row operator()(Row logits, const Tokens& generated) override;
 
  private:
   void penalize(const Tokens& generated);

@@ -4,9 +4,9 @@
 #include <map>
 #include <memory>
 
-#include "core/logit_edit.h"
 #include "core/model.h"
 #include "core/requests.h"
+#include "core/row_edit.h"
 #include "core/sampling.h"
 #include "core/verification.h"
 
@@ -17,7 +17,7 @@ class Scoring {
  public:
   // `edit` changes each row by the generated tokens before it; null changes none. `needs_logits`:
   // the caller reads the rows themselves.
-  Scoring(Model& target, SamplingProcessor& process, LogitEdit* edit, bool needs_logits)
+  Scoring(Model& target, SamplingProcessor& process, RowEdit* edit, bool needs_logits)
       : target_(target), process_(process), edit_(edit), needs_logits_(needs_logits) {}
 
   // Appends the last token of `sequence` and the drafted tokens to the target's cache; the
@@ -30,7 +30,7 @@ class Scoring {
  private:
   Model& target_;
   SamplingProcessor& process_;
-  LogitEdit* edit_;
+  RowEdit* edit_;
   bool needs_logits_;
   Rows rows_{};
   std::unique_ptr<TargetDistributions> scored_;

@@ -95,6 +95,8 @@ class OrtModel : public Model {
   virtual Source encode(const Tokens& prompt);
   // Forgets the source, and all positions after it.
   void forget_source();
+  // Takes what the next positions attend to; the cache must be empty.
+  void take_source(Source source) { source_ = std::move(source); }
 
   void check_cancelled() const;
   void check_prompt(const Tokens& prompt) const;

@@ -9,6 +9,7 @@ namespace {
 
 constexpr const char* kTokens = "tokens";
 constexpr const char* kStates = "features";  // input of a draft's encoder, output of its target's
+constexpr const char* kLogMel = "log_mel";
 constexpr const char* kCross = "cross_";
 
 // Runs an encoder on its only input.
@@ -41,6 +42,12 @@ Source encoded(const Graph& encoder, std::span<const Token> tokens) {
   std::vector<int64_t> ids(tokens.begin(), tokens.end());
   const auto input = tensor_over(encoder.runtime(), ids, {std::ssize(ids)});
   return returned(encoder, kTokens, *input);
+}
+
+Source encoded(const Graph& encoder, std::vector<float>& log_mel, int64_t mel_bins) {
+  const auto input =
+      tensor_over(encoder.runtime(), log_mel, {mel_bins, std::ssize(log_mel) / mel_bins});
+  return returned(encoder, kLogMel, *input);
 }
 
 Source encoded(const Graph& encoder, const OrtValue& states) {

@@ -23,6 +23,8 @@ bool is_cross(const std::string& output);
 
 // Runs an encoder on all tokens of a source.
 Source encoded(const Graph& encoder, std::span<const Token> tokens);
+// Runs a speech model's encoder on a window of sound, its log-mel spectrogram [mel bins, frames].
+Source encoded(const Graph& encoder, std::vector<float>& log_mel, int64_t mel_bins);
 // Runs a draft's encoder on the states of its target's.
 Source encoded(const Graph& encoder, const OrtValue& states);
 

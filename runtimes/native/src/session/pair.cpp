@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <limits>
+#include <random>
 #include <thread>
 
 #include "artifact/known_invariance.h"
@@ -31,16 +32,20 @@ constexpr const char* kLibrary = "libonnxruntime.so.1";
 
 // Refuses what only Python runs, or Python and JavaScript.
 Manifest runnable(Manifest manifest) {
-  const std::string folder = manifest.folder.string();
-  const auto refuse = [&](const std::string& what) {
-    throw UsageError(folder + " " + what + ", which libedgespec does not run; use Python");
-  };
-  if (manifest.target.family == "whisper") refuse("is a speech model (whisper)");
   if (!manifest.host.empty() && manifest.host != "web") {
-    throw UsageError(folder + " was exported with --for " + shown(std::string_view(manifest.host)) +
+    throw UsageError(manifest.folder.string() + " was exported with --for " +
+                     shown(std::string_view(manifest.host)) +
                      "; export it without, or with --for web");
   }
   return manifest;
+}
+
+// Numbers in the range of a spectrogram of speech, the same each time.
+std::vector<float> noise(int64_t count) {
+  std::mt19937_64 numbers{0};
+  std::vector<float> noise(count);
+  for (float& one : noise) one = float(double(numbers()) * 0x1p-63 - 1);
+  return noise;
 }
 
 int checked_threads(int threads) {
@@ -84,6 +89,10 @@ Pair::Pair(const std::string& folder, const LoadOptions& options)
     draft_.emplace(runtime_, kernels_, manifest_, draft, *variant, options.threads);
     vocabulary_ = open_vocabulary(manifest_);
   }
+  if (manifest_.target.is_speech()) {
+    speech_ = read_speech_format(manifest_.folder / "target", manifest_.target);
+    if (draft_) draft_speech_ = read_speech_format(manifest_.folder / "draft", *manifest_.draft);
+  }
   const auto known = invariance_here(options);
   min_rows_ = known ? known->min_rows : 2;
   max_rows_ = known ? known->max_rows : kMaxRows;
@@ -99,18 +108,28 @@ std::optional<RowInvariance> Pair::invariance_here(const LoadOptions& options) c
   if (auto known = known_invariance(manifest_, target_.variant, machine)) return known;
   if (auto known = known_invariance(manifest_, target_.variant, own)) return known;
   if (options.allow_inexact) return std::nullopt;
-  const std::atomic<bool> never = false;
   const int64_t capacity =
       std::min(measured_capacity(), manifest_.target.positions.value_or(measured_capacity()));
-  OrtModel model(target_, Calls{capacity, 1, std::nullopt, false, true, never});
-  const Findings found = measure_row_invariance(model);
-  const bool texts = found.is_row_invariant && found.min_rows == 1 && shares_calls(target_) &&
-                     keeps_bits(found.passages, capacity);
+  const Findings found = measured(capacity);
+  const bool texts = found.is_row_invariant && found.min_rows == 1 && !is_speech() &&
+                     shares_calls(target_) && keeps_bits(found.passages, capacity);
   const RowInvariance result{found.is_row_invariant, found.min_rows, kMaxRows, own,
                              found.candidates,       texts};
   keep_invariance(manifest_, target_.variant, result,
                   machine_sentence(runtime_.version(), options.threads), found.one_row_difference);
   return result;
+}
+
+Findings Pair::measured(int64_t capacity) const {
+  const std::atomic<bool> never = false;
+  const Calls calls{capacity, 1, std::nullopt, false, true, never};
+  if (!is_speech()) {
+    OrtModel model(target_, calls);
+    return measure_row_invariance(model);
+  }
+  SpeechModel model(target_, calls, speech_->mel_bins);
+  model.hear(noise(speech_->mel_bins * speech_->frames));
+  return measure_row_invariance(model);
 }
 
 bool Pair::keeps_bits(const std::vector<Passage>& passages, int64_t capacity) const {
@@ -133,7 +152,20 @@ void Pair::check_may_speculate() const {
       "decode without a draft, export another format, or load it with allow_inexact");
 }
 
+void Pair::check_continues_texts() const {
+  if (!is_speech()) return;
+  throw UsageError(manifest_.target.source +
+                   " makes text of sound, not of a prompt; use: edgespec_begin_transcript");
+}
+
+void Pair::check_transcribes() const {
+  if (is_speech()) return;
+  throw UsageError(manifest_.target.source +
+                   " reads text and transcribes nothing; export a speech model, such as a Whisper");
+}
+
 void Pair::check_may_share() const {
+  check_continues_texts();
   const std::string way_out = "; make each text in a session of its own";
   const auto refuse_draft = [&](const std::string& what) {
     throw UsageError("the pair's draft " + what + ", and computes one text in a call" + way_out);
@@ -179,12 +211,24 @@ Prompt Pair::chat_prompt(const std::vector<Message>& messages) const {
   return prompt_of(tokenizer(), manifest_.chat->text(messages, std::time(nullptr)));
 }
 
-std::unique_ptr<OrtModel> Pair::make_target(const std::atomic<bool>& cancelled) const {
+Calls Pair::target_calls(const std::atomic<bool>& cancelled) const {
   const bool keep_features = draft_ && (draft_->fusion || draft_->exported.reads_target_cache());
   std::optional<int64_t> max_rows;
   if (is_row_invariant_) max_rows = max_rows_;
-  return std::make_unique<OrtModel>(
-      target_, Calls{capacity_, min_rows_, max_rows, keep_features, scores_candidates_, cancelled});
+  return {capacity_, min_rows_, max_rows, keep_features, scores_candidates_, cancelled};
+}
+
+std::unique_ptr<OrtModel> Pair::make_target(const std::atomic<bool>& cancelled) const {
+  return std::make_unique<OrtModel>(target_, target_calls(cancelled));
+}
+
+std::unique_ptr<SpeechModel> Pair::make_speech_target(const std::atomic<bool>& cancelled) const {
+  return std::make_unique<SpeechModel>(target_, target_calls(cancelled), speech_->mel_bins);
+}
+
+std::unique_ptr<SpeechModel> Pair::make_speech_draft(const std::atomic<bool>& cancelled) const {
+  const Calls calls{capacity_, 1, std::nullopt, false, false, cancelled};
+  return std::make_unique<SpeechModel>(*draft_, calls, draft_speech_->mel_bins);
 }
 
 std::unique_ptr<OrtModel> Pair::make_draft(const OrtModel& target,

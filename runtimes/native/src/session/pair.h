@@ -8,11 +8,13 @@
 #include <string>
 
 #include "artifact/manifest.h"
+#include "artifact/speech_format.h"
 #include "costs/costs.h"
 #include "device/kernels.h"
 #include "drafters/vocabulary.h"
 #include "invariance/measure.h"
 #include "ort/ort_batch.h"
+#include "ort/speech_model.h"
 #include "text/prompt.h"
 #include "text/tokenizer.h"
 
@@ -43,6 +45,14 @@ class Pair {
   const SamplingTable& sampling() const { return kernels_.sampling; }
   bool has_draft() const { return draft_.has_value(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
+  // Whether it transcribes sounds, and continues no text; then the target's speech format, and that
+  // of the draft, if there is one.
+  bool is_speech() const { return speech_.has_value(); }
+  const SpeechFormat& speech() const { return *speech_; }
+  const SpeechFormat& draft_speech() const { return *draft_speech_; }
+  // Throw UsageError: the pair transcribes sounds; it continues texts.
+  void check_continues_texts() const;
+  void check_transcribes() const;
   // The longest verification: positions of a call up to which the target's bits are the same.
   int64_t max_rows() const { return max_rows_; }
   // Costs of rounds with the draft model, or with prompt lookup, before any is timed.
@@ -74,6 +84,10 @@ class Pair {
   std::unique_ptr<OrtModel> make_draft(const OrtModel& target,
                                        const std::atomic<bool>& cancelled) const;
 
+  // The same of a pair that transcribes.
+  std::unique_ptr<SpeechModel> make_speech_target(const std::atomic<bool>& cancelled) const;
+  std::unique_ptr<SpeechModel> make_speech_draft(const std::atomic<bool>& cancelled) const;
+
   // Sequences with caches of their own that share the calls of the target, and of the draft. Drafts
   // that read their target keep a reference to it.
   std::unique_ptr<OrtBatch> make_targets(int64_t count) const;
@@ -84,6 +98,10 @@ class Pair {
   // None where it is not known and may be inexact.
   std::optional<RowInvariance> invariance_here(const LoadOptions& options) const;
 
+  // Makes the calls that measure it, with a cache of so many positions.
+  Findings measured(int64_t capacity) const;
+  Calls target_calls(const std::atomic<bool>& cancelled) const;
+
   // Whether these texts have the same logits in calls that they share.
   bool keeps_bits(const std::vector<Passage>& passages, int64_t capacity) const;
 
@@ -93,6 +111,7 @@ class Pair {
   ModelGraphs target_;
   std::optional<ModelGraphs> draft_;
   std::unique_ptr<Vocabulary> vocabulary_;
+  std::optional<SpeechFormat> speech_, draft_speech_;
   int64_t capacity_ = 0;
   int64_t min_rows_, max_rows_;
   bool is_row_invariant_, may_speculate_, keeps_bits_in_shared_calls_, scores_candidates_;

@@ -7,12 +7,17 @@
 
 namespace edgespec {
 
-Session::Session(std::shared_ptr<const Pair> pair)
-    : pair_(std::move(pair)), target_(pair_->make_target(signals_.cancelled)), clock_(*pair_) {
+Session::Session(std::shared_ptr<const Pair> pair) : pair_(std::move(pair)), clock_(*pair_) {
+  if (pair_->is_speech()) {
+    transcriber_ = std::make_unique<Transcriber>(*pair_, signals_);
+    return;
+  }
+  target_ = pair_->make_target(signals_.cancelled);
   target_->report_to(signals_);
 }
 
 uint64_t Session::begin(Request request) {
+  pair_->check_continues_texts();
   request = checked(std::move(request), *pair_);
   text_.reset();
   signals_.cancelled = false;
@@ -34,6 +39,17 @@ Piece Session::next() {
   }
 }
 
+void Session::begin_transcript(Sound sound, Request request) {
+  pair_->check_transcribes();
+  signals_.cancelled = false;
+  transcriber_->begin(std::move(sound), std::move(request));
+}
+
+TranscriptPiece Session::next_segment() {
+  pair_->check_transcribes();
+  return transcriber_->next();
+}
+
 OrtModel* Session::draft_for(const Request& request) {
   if (!uses_model(request)) return nullptr;
   if (draft_ == nullptr) draft_ = pair_->make_draft(*target_, signals_.cancelled);
@@ -50,6 +66,9 @@ std::unique_ptr<Session> Session::fork() {
 }
 
 void Session::archive(Archive& archive) {
+  if (pair_->is_speech()) {
+    throw UsageError("a session that transcribes cannot be forked or saved; transcribe again");
+  }
   target_->archive(archive);
   bool has_draft = draft_ != nullptr, has_text = text_ != nullptr;
   archive(has_draft, has_text);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/decode.h"
+#include "core/logit_edit.h"
 #include "core/sampling.h"
 #include "session/cost_clock.h"
 #include "session/drafting.h"

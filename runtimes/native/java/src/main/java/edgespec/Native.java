@@ -38,6 +38,10 @@ final class Native {
 
   static native Piece next(long session);
 
+  static native void beginTranscript(long session, float[] samples, TranscriptOptions options);
+
+  static native Segment nextSegment(long session);
+
   static native Progress promptProgress(long session);
 
   static native void cancel(long session);

@@ -12,7 +12,7 @@ public final class Session implements AutoCloseable {
   }
 
   private final Handle handle;
-  private volatile Text latest;
+  private volatile Object latest; // a Text or a Transcript
 
   Session(long address) {
     handle = new Handle("session", address, Native::closeSession);
@@ -76,6 +76,19 @@ public final class Session implements AutoCloseable {
     return begin(session -> Native.beginChat(session, roles, contents, options));
   }
 
+  /** Begins the transcript of a sound: mono, 16,000 samples a second, about -1 to 1. */
+  public Transcript beginTranscript(float[] samples, TranscriptOptions options) {
+    long session = handle.acquire();
+    try {
+      Native.beginTranscript(session, samples, options);
+      Transcript transcript = new Transcript(this);
+      latest = transcript;
+      return transcript;
+    } finally {
+      handle.release();
+    }
+  }
+
   /** Ends the text that is being made, from any thread; another one may begin then. */
   public void cancel() {
     long session = handle.acquire();
@@ -99,6 +112,18 @@ public final class Session implements AutoCloseable {
     long session = handle.acquire();
     try {
       return Native.next(session);
+    } finally {
+      handle.release();
+    }
+  }
+
+  Segment nextSegment(Transcript transcript) {
+    if (transcript != latest) {
+      throw new IllegalStateException("another transcript has begun in this session");
+    }
+    long session = handle.acquire();
+    try {
+      return Native.nextSegment(session);
     } finally {
       handle.release();
     }
