@@ -75,7 +75,9 @@ class Misread : public TableModel {
 // Both models have the same tokens.
 class Same : public Vocabulary {
  public:
-  Token to_draft(Token token) const override { return token; }
+  Tokens to_draft(std::span<const Token> tokens) const override {
+    return {tokens.begin(), tokens.end()};
+  }
   Token to_target(Token token) const override { return token; }
   Distribution distribution(SamplingProcessor& process, Row logits) const override {
     return process(logits);

@@ -36,14 +36,14 @@ void ModelDrafter::begin(const Tokens& prompt) {
 Requests<Proposal> ModelDrafter::propose(const Tokens& sequence, int64_t gamma,
                                          Randomness& randomness) {
   if (unread_prompt_) {
-    const Tokens prompt = vocabulary_.to_draft(*unread_prompt_);
-    co_await Prefill{&model_, &prompt, &answers_};
+    const auto [prompt, answers] = vocabulary_.prompt(*unread_prompt_, answers_);
+    co_await Prefill{&model_, &prompt, &answers};
     start_ = model_.length();
     unread_prompt_.reset();
   }
-  for (; read_ < std::ssize(sequence); ++read_) {
-    sequence_.push_back(vocabulary_.to_draft(sequence[read_]));
-  }
+  const Tokens unread_tokens = vocabulary_.to_draft(std::span(sequence).subspan(read_));
+  sequence_.insert(sequence_.end(), unread_tokens.begin(), unread_tokens.end());
+  read_ = std::ssize(sequence);
   rewind_to_common_prefix();
   Tokens unread(sequence_.begin() + confirmed_, sequence_.end());
   const int64_t room = model_.capacity() - model_.length() - std::ssize(unread) + 1;
@@ -61,9 +61,9 @@ Requests<Proposal> ModelDrafter::propose(const Tokens& sequence, int64_t gamma,
     add_candidates(proposal, std::span(likely).subspan(1), probability);
     if (std::ranges::find(last_tokens_, token) != last_tokens_.end()) break;
     probability *= chosen;
-    unread = {vocabulary_.to_draft(token)};
+    unread = vocabulary_.to_draft({&token, 1});
     if (!should_continue_) continue;
-    const double confidence = model_.confidence_after(unread.front());
+    const double confidence = model_.confidence_after(unread.back());
     if (!should_continue_(probability * confidence, rows_of(proposal))) break;
   }
   co_return proposal;
@@ -83,9 +83,10 @@ void ModelDrafter::archive(Archive& archive, const Tokens& sequence) {
   archive(is_unread, start_, read_, cached_, confirmed_);
   archive.check(0 <= start_ && start_ <= model_.length() && 0 <= read_ &&
                 read_ <= std::ssize(sequence));
-  archive.check(0 <= confirmed_ && confirmed_ <= std::min<int64_t>(std::ssize(cached_), read_));
-  if (!is_unread) unread_prompt_.reset();
   sequence_ = vocabulary_.to_draft(std::span(sequence).first(read_));
+  archive.check(0 <= confirmed_ &&
+                confirmed_ <= std::min(std::ssize(cached_), std::ssize(sequence_)));
+  if (!is_unread) unread_prompt_.reset();
 }
 
 Requests<std::optional<ModelDrafter::Prediction>> ModelDrafter::predict(

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/shown.h"
 #include "core/whole_numbers.h"
+#include "drafters/token_intersection.h"
 
 namespace edgespec {
 namespace {
@@ -17,8 +18,12 @@ class SharedTokens : public Vocabulary {
   // `width`: tokens that both have.
   explicit SharedTokens(int64_t width) : width_(width) {}
 
-  Token to_draft(Token token) const override { return token < width_ ? token : 0; }
-  Token to_target(Token token) const override { return to_draft(token); }
+  Tokens to_draft(std::span<const Token> tokens) const override {
+    Tokens ids(tokens.size());
+    std::ranges::transform(tokens, ids.begin(), [&](Token token) { return to_target(token); });
+    return ids;
+  }
+  Token to_target(Token token) const override { return token < width_ ? token : 0; }
   Distribution distribution(SamplingProcessor& process, Row logits) const override {
     return process(logits.first(std::min<size_t>(width_, logits.size())));
   }
@@ -48,7 +53,11 @@ class SomeTokens : public Vocabulary {
     }
   }
 
-  Token to_draft(Token token) const override { return inputs_[token]; }
+  Tokens to_draft(std::span<const Token> tokens) const override {
+    Tokens ids(tokens.size());
+    std::ranges::transform(tokens, ids.begin(), [&](Token token) { return inputs_[token]; });
+    return ids;
+  }
   Token to_target(Token token) const override { return (*outputs_)[token]; }
   Distribution distribution(SamplingProcessor& process, Row logits) const override {
     Distribution q = process(logits);
@@ -71,12 +80,6 @@ class SomeTokens : public Vocabulary {
 
 }  // namespace
 
-Tokens Vocabulary::to_draft(std::span<const Token> tokens) const {
-  Tokens ids(tokens.size());
-  std::ranges::transform(tokens, ids.begin(), [&](Token token) { return to_draft(token); });
-  return ids;
-}
-
 std::unique_ptr<Vocabulary> open_vocabulary(const Manifest& manifest) {
   const Exported &target = manifest.target, &draft = *manifest.draft;
   if (draft.vocabulary.empty()) {
@@ -89,16 +92,19 @@ std::unique_ptr<Vocabulary> open_vocabulary(const Manifest& manifest) {
   try {
     maps = parsed<nlohmann::json>(std::ifstream(file));
     if (maps.contains("common")) {
-      throw UsageError(
-          "the pair's draft has another tokenizer, which libedgespec does not read; export it with "
-          "another draft or without one");
+      auto spellings = maps.at("spellings").get<std::vector<Tokens>>();
+      inputs = std::ssize(spellings);
+      outputs = draft.vocab_size;
+      const auto& common = maps.at("common");
+      vocabulary = std::make_unique<TokenIntersection>(
+          common.at(0).get<Tokens>(), common.at(1).get<Tokens>(), std::move(spellings),
+          maps.at("begin").get<Tokens>(), draft.vocab_size);
+    } else {
+      inputs = std::ssize(maps.at("inputs"));
+      outputs = std::ssize(maps.at("outputs"));
+      vocabulary = std::make_unique<SomeTokens>(maps.at("outputs").get<Tokens>(),
+                                                maps.at("inputs").get<Tokens>(), draft.read_tokens);
     }
-    inputs = std::ssize(maps.at("inputs"));
-    outputs = std::ssize(maps.at("outputs"));
-    vocabulary = std::make_unique<SomeTokens>(maps.at("outputs").get<Tokens>(),
-                                              maps.at("inputs").get<Tokens>(), draft.read_tokens);
-  } catch (const Error&) {
-    throw;
   } catch (const std::exception& error) {
     throw Error(file + " is damaged (" + error.what() + "); make the draft again");
   }
