@@ -111,12 +111,12 @@ def _loop(options: argparse.Namespace) -> dict[str, Any]:
 
 def _rounds(session: Any) -> Iterator[float]:
     """Seconds of each piece of a text that was begun, in the library: no Python between."""
-    take = session._model.library.edgespec_next
+    take = session.model.library.edgespec_next
     piece = native_library.Piece(size=ctypes.sizeof(native_library.Piece))
     taken = session.handle, ctypes.byref(piece)
     while not piece.ending:
         began = time.perf_counter()
-        session._model.check(take(*taken))
+        session.model.check(take(*taken))
         yield time.perf_counter() - began
 
 

@@ -76,9 +76,7 @@ void Transcript::read_window() {
     progress_.seconds = end;
     return;
   }
-  double silence = 0;
-  const std::string language = hear(window, silence);
-  const WindowText text = believed(language, silence);
+  const WindowText text = believed(hear(window));
   progress_.seconds = end;
   if (is_silent(text, sound_.options)) {
     start_ += frames;
@@ -95,48 +93,51 @@ void Transcript::read_window() {
   start_ += advance;
 }
 
-std::string Transcript::hear(const std::vector<float>& window, double& silence) {
+Transcript::Heard Transcript::hear(const std::vector<float>& window) {
   const SamplingTable& kernels = pair_.sampling();
   target_.hear(window);
   if (draft_ != nullptr) draft_->hear(window);
   const Token pending = target_.prefill({speech_.start}, std::nullopt);
   const Row logits = target_.score({&pending, 1}, {})[0];
-  if (speech_.no_speech) silence = std::exp(log_probability(logits, *speech_.no_speech, kernels));
-  if (!progress_.language.empty()) return progress_.language;
+  Heard heard{progress_.language};
+  if (speech_.no_speech) {
+    heard.silence = std::exp(log_probability(logits, *speech_.no_speech, kernels));
+  }
+  if (!heard.language.empty()) return heard;
   std::vector<float> of_languages;
   for (const auto& [_, token] : speech_.languages) of_languages.push_back(logits[token]);
   const auto likeliest = std::ranges::max_element(of_languages) - of_languages.begin();
-  const std::string& code = speech_.languages[likeliest].first;
-  if (!(silence > sound_.options.no_speech)) {
-    progress_.language = code;
+  heard.language = speech_.languages[likeliest].first;
+  if (!(heard.silence > sound_.options.no_speech)) {
+    progress_.language = heard.language;
     progress_.language_probability = std::exp(log_probability(of_languages, likeliest, kernels));
   }
-  return code;
+  return heard;
 }
 
-WindowText Transcript::believed(const std::string& language, double silence) {
+WindowText Transcript::believed(const Heard& heard) {
   const std::vector<double>& temperatures = sound_.options.temperatures;
   for (size_t i = 0; i + 1 < temperatures.size(); ++i) {
-    WindowText made = text(language, silence, temperatures[i]);
+    WindowText made = text(heard, temperatures[i]);
     if (!needs_another(made, sound_.options)) return made;
   }
-  return text(language, silence, temperatures.back());
+  return text(heard, temperatures.back());
 }
 
-WindowText Transcript::text(const std::string& language, double silence, double temperature) {
-  TextStart start{prompt(speech_, language, said_, target_.capacity()),
+WindowText Transcript::text(const Heard& heard, double temperature) {
+  TextStart start{prompt(speech_, heard.language, said_, target_.capacity()),
                   {},
                   temperature,
                   sound_.options.timestamps};
   if (draft_ != nullptr) {
-    start.draft_prompt = prompt(pair_.draft_speech(), language, pair_.vocabulary().to_draft(said_),
-                                draft_->capacity());
+    start.draft_prompt = prompt(pair_.draft_speech(), heard.language,
+                                pair_.vocabulary().to_draft(said_), draft_->capacity());
   }
   auto [tokens, logprob] = decoding_.text(start);
   if (!tokens.empty() && tokens.back() == speech_.end) tokens.pop_back();
   // The token that ends a text counts, also where the cache was full before it came.
   const double mean = logprob / double(tokens.size() + 1);
-  return {tokens, temperature, mean, compression(words(tokens)), silence};
+  return {tokens, temperature, mean, compression(words(tokens)), heard.silence};
 }
 
 Tokens Transcript::prompt(const SpeechFormat& speech, const std::string& language,

@@ -54,14 +54,19 @@ class Transcript {
   const Counts& counts() const { return decoding_.counts(); }
 
  private:
+  // What is known of a window before its text.
+  struct Heard {
+    std::string language;  // its own, if no other is known
+    double silence = 0;    // probability that nothing is said
+  };
+
   // Transcribes the window that comes next.
   void read_window();
-  // Gives the models the window. Returns its language, if no other is known, and the probability of
-  // silence; the first window with speech decides the transcript's language.
-  std::string hear(const std::vector<float>& window, double& silence);
+  // Gives the models the window. The first one with speech decides the transcript's language.
+  Heard hear(const std::vector<float>& window);
   // A window's text at the first temperature whose text is good, else at the last one.
-  WindowText believed(const std::string& language, double silence);
-  WindowText text(const std::string& language, double silence, double temperature);
+  WindowText believed(const Heard& heard);
+  WindowText text(const Heard& heard, double temperature);
   // What a text begins with: maybe the end of what was said before, then language and task.
   Tokens prompt(const SpeechFormat& speech, const std::string& language, const Tokens& before,
                 int64_t capacity) const;
