@@ -1,11 +1,13 @@
-"""Does γ "auto" find the best way? Drafters and plain decoding on the six kinds of prompts.
+"""Does γ "auto" find the best way? Drafters and plain decoding on kinds of prompts.
 
     python benchmarks/drafters.py build/smollm2 --target-format int8 --json FILE
+    python benchmarks/drafters.py build/qwen --prompts benchmarks/prompts/coding.json
 
 Each prompt is answered in every way before the next one, in an order that changes from prompt to
 prompt. Per kind it prints the median over prompts and repeats of each way's speed over plain
-decoding: decoding alone, and the whole generation with its prompt; then the default ("both") over
-the best other way of that kind. Texts of all ways are compared. Sampled texts use the coupled rule.
+decoding: decoding alone, and the whole generation with its prompt; then tokens of a call of the
+target. Last the default ("both") over the best other way of that kind. Texts of all ways are
+compared. Sampled texts use the coupled rule.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, NamedTuple
 
 import edgespec
 from edgespec.core.stats import Stats
-from peers.prompts import Request, of_file
+from peers.prompts import Request, first_of_kinds, of_file
 from record import begin, write_result
 
 PROMPTS = Path(__file__).with_name("prompts") / "six_kinds.json"
@@ -33,14 +35,18 @@ DEFAULT = "both"
 
 
 class Speed(NamedTuple):
-    """Tokens a second without the prompt and the first round, and of the whole generation."""
+    """Tokens a second without the prompt and the first round, and of the whole generation; and
+    tokens of a call of the target, which are 1 of plain decoding."""
 
     decoding: float
     whole: float
+    per_call: float
 
 
 def speed(stats: Stats) -> Speed:
-    return Speed(stats.decode_tokens_per_second, stats.tokens_per_second)
+    return Speed(
+        stats.decode_tokens_per_second, stats.tokens_per_second, stats.tokens_per_target_call
+    )
 
 
 def answered(
@@ -94,15 +100,13 @@ def main() -> None:
     parser.add_argument("--top-p", type=float, default=1.0)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--each", type=int, help="use so many prompts of each kind")
+    parser.add_argument("--prompts", type=Path, nargs="+", default=[PROMPTS])
     options, record = begin(parser)
     pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
     runs: dict[str, list[dict[str, Speed]]] = {}
-    asked: dict[str, int] = {}
     different = 0
-    for turn, request in enumerate(of_file(PROMPTS)):
-        asked[request.kind] = asked.get(request.kind, 0) + 1
-        if options.each and asked[request.kind] > options.each:
-            continue
+    requests = [request for file in options.prompts for request in of_file(file)]
+    for turn, request in enumerate(first_of_kinds(requests, options.each)):
         for repeat in range(options.repeats):
             sampling = {
                 "temperature": options.temperature,
