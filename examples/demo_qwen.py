@@ -1,4 +1,4 @@
-"""Compares texts and speed of Qwen2.5-Coder 1.5B with and without its draft, the 0.5B model.
+"""Compares texts and speed of Qwen2.5-Coder 1.5B with and without its draft.
 
 python examples/demo_qwen.py build/qwen
 """
