@@ -41,7 +41,8 @@ class DraftVocabulary:
         """Writes the file that an export reads, unless draft and target have the same tokens."""
         if len(self.outputs) < len(self.inputs):
             maps = {"outputs": self.outputs.tolist(), "inputs": self.inputs.tolist()}
-            (folder / VOCABULARY).write_text(json.dumps(maps, separators=(",", ":")), encoding="utf-8")
+            text = json.dumps(maps, separators=(",", ":"))
+            (folder / VOCABULARY).write_text(text, encoding="utf-8")
 
 
 def full_vocabulary(size: int) -> DraftVocabulary:
