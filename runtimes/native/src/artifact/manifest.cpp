@@ -263,7 +263,8 @@ const Variant& Exported::reading(const Variant& asked, const std::string& cache_
 
 uint64_t Manifest::bytes_of(const Variant& variant) const {
   uint64_t bytes = 0;
-  for (const auto& [name, file] : files) {
+  for (const auto& entry : files) {
+    const std::string& name = entry.first;
     const std::filesystem::path path = name;
     const auto counts = [&](const auto& graph) {
       const bool is_weights = path.extension() == kWeightsExtension;
@@ -271,7 +272,7 @@ uint64_t Manifest::bytes_of(const Variant& variant) const {
              (is_weights &&
               path.parent_path() == std::filesystem::path(graph.second).parent_path());
     };
-    if (std::ranges::any_of(variant.graphs, counts)) bytes += file.bytes;
+    if (std::ranges::any_of(variant.graphs, counts)) bytes += entry.second.bytes;
   }
   return bytes;
 }
