@@ -2,6 +2,7 @@
 #include <onnxruntime_c_api.h>
 
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "check.h"
@@ -49,7 +50,7 @@ int main() {
   const OrtApiBase current{any_version, version}, old{old_versions, version};
   CHECK(RegisterCustomOps(nullptr, &current) == nullptr);
   CHECK(RegisterCustomOps(nullptr, &current) == nullptr);
-  CHECK(operators == int(edgespec::schema::kOperatorNames.size()) && domains == 2);
+  CHECK(operators == std::ssize(edgespec::schema::kOperatorNames) && domains == 2);
   CHECK(RegisterCustomOps(nullptr, &old) != nullptr);
   CHECK(error == "these kernels need ONNX Runtime 1.21 or newer, and this is 1.20.1");
 }

@@ -152,11 +152,11 @@ auto opening_step(const Setup& setup, Shapes& shapes) {
     return RotatedNormStep{setup.attribute(attr::epsilon),
                            rotation(setup, in::hadamard, shapes[Dim::k], shapes)};
   } else if constexpr (requires { in::hadamard; }) {
-    return NoNormStep{rotation(setup, in::hadamard, shapes[Dim::k], shapes)};
+    return NoNormStep<HadamardRows>{rotation(setup, in::hadamard, shapes[Dim::k], shapes)};
   } else if constexpr (requires { attr::epsilon; }) {
     return NormStep{setup.attribute(attr::epsilon)};
   } else {
-    return NoNormStep{PlainRows{}};
+    return NoNormStep<PlainRows>{};
   }
 }
 
@@ -165,9 +165,10 @@ template <typename Schema>
 auto closing_step(const Setup& setup, Shapes& shapes) {
   using in = typename Schema::in;
   if constexpr (requires { in::closing_hadamard; }) {
-    return NoNormStep{rotation(setup, in::closing_hadamard, shapes[Dim::inner], shapes)};
+    return NoNormStep<HadamardRows>{
+        rotation(setup, in::closing_hadamard, shapes[Dim::inner], shapes)};
   } else {
-    return NoNormStep{PlainRows{}};
+    return NoNormStep<PlainRows>{};
   }
 }
 

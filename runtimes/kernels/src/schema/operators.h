@@ -169,7 +169,8 @@ using namespace parts;
   };
 #include "schema/operators.inc"
 
-inline constexpr std::array kOperatorNames{
+// No std::array: Clang 14 deduces none of more than 256 elements.
+inline constexpr const char* kOperatorNames[]{
 #define OPERATOR(kernel, operator_name, ...) #operator_name,
 #include "schema/operators.inc"
 };
