@@ -30,6 +30,19 @@ def find_of_target(folder: Path, **found: Any) -> None:
     edit_manifest(folder, lambda manifest: _target(manifest)["row_invariance"].update(found))
 
 
+def forget_findings(folder: Path) -> dict[str, Any]:
+    """Drops what was measured of a pair's target, and returns it."""
+    found: list[dict[str, Any]] = []
+
+    def drop(manifest: dict[str, Any]) -> None:
+        target = _target(manifest)
+        found.append(target["row_invariance"])
+        target["row_invariance"] = None
+
+    edit_manifest(folder, drop)
+    return found[0]
+
+
 def cost_alike(folder: Path) -> None:
     """Guesses of what positions cost no longer depend on the instruction set: the library and the
     Python kernels may be compiled for two."""

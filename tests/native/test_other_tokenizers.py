@@ -6,9 +6,7 @@ Of a target's tokens its draft has most; it spells each of the others with one t
 
 from __future__ import annotations
 
-import json
 import shutil
-from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -18,14 +16,13 @@ from edgespec.artifact.manifest import read_manifest
 from edgespec.drafters.token_intersection import TokenIntersection
 from edgespec.errors import EdgespecError
 from edgespec_export.export_pair import export_pair
+from kinds_of_pairs import draft_vocabulary, write_draft_vocabulary
 from looking_large import cost_alike, find_of_target, look_large
-from manifests import edit_manifest
 from native_library import NativeError, NativeModel
 from native_texts import DRAFTS, librarys_texts, pythons_texts
 from native_transcripts import transcribed
 from whisper_checkpoints import write_whisper
 
-NAME = "draft/draft_vocabulary.json"
 PROMPTS = [[5, 60, 7, 33, 8, 9, 12], [6], list(range(30, 44)), [16, 20]]
 LENGTH = {"max_new_tokens": 40, "ignore_eos": 1}
 # γ of a default goes by guessed costs: the target here counts as not row-invariant.
@@ -39,39 +36,11 @@ WAYS = (
 )
 
 
-def maps(size):
-    """Three of four tokens are common; some of them have other ids."""
-    numbers = np.random.default_rng(8)
-    order = np.arange(size)
-    order[-40:] = np.roll(order[-40:], 5)
-    targets = [token for token in range(size) if token % 4]
-    spellings = [numbers.integers(0, size, 1 + token % 3).tolist() for token in range(size)]
-    for token in targets:
-        spellings[token] = [int(order[token])]
-    return {"common": [targets, order[targets].tolist()], "spellings": spellings, "begin": [7, 9]}
-
-
-def write_maps(folder, given):
-    """Gives the pair's draft these tokens."""
-    content = json.dumps(given).encode()
-    (folder / NAME).write_bytes(content)
-
-    def record(manifest):
-        manifest["files"][NAME] = {
-            "bytes": len(content),
-            "sha256": sha256(content).hexdigest(),
-        }
-        manifest["draft"]["vocabulary"] = NAME
-
-    edit_manifest(folder, record)
-
-
 @pytest.fixture(scope="module")
 def measured(int8_folder, tmp_path_factory):
     """A pair whose target was found row-invariant."""
     folder = shutil.copytree(int8_folder, tmp_path_factory.mktemp("tokenizers") / "pair")
-    size = read_manifest(folder).target.vocab_size
-    write_maps(folder, maps(size))
+    write_draft_vocabulary(folder)
     return folder
 
 
@@ -214,7 +183,7 @@ CHANGES = {
 def test_maps_that_do_not_fit_are_refused_with_pythons_sentence(measured, built, tmp_path, change):
     folder = shutil.copytree(measured, tmp_path / "pair")
     size = read_manifest(folder).target.vocab_size
-    write_maps(folder, {**maps(size), **CHANGES[change]})
+    write_draft_vocabulary(folder, {**draft_vocabulary(size), **CHANGES[change]})
     with pytest.raises(EdgespecError) as expected:
         edgespec.load(folder, threads=1)
     with pytest.raises(NativeError) as refused:

@@ -11,26 +11,18 @@ import pytest
 
 import edgespec
 from depth import deep, one_in
-from eagle3_checkpoints import write_deep_target
-from eagle_checkpoints import write_eagle, write_target
 from edgespec.drafters import registry
 from edgespec.errors import EdgespecError
-from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort.reading.ort_assistant import OrtAssistant
 from edgespec_runtimes.ort.reading.ort_block import OrtBlock, _Transition
 from edgespec_runtimes.ort.reading.ort_masked_block import OrtMaskedBlock
 from edgespec_runtimes.ort.reading.ort_shared_encoder import OrtSharedEncoder
-from gemma4_checkpoints import write_assistant, write_gemma4
+from kinds_of_pairs import READING, export_reading
 from looking_large import cost_alike, find_of_target, look_large
 from manifests import edit_manifest
 from native_library import NativeError, NativeModel
 from native_texts import DRAFTS, librarys_texts, pythons_texts
-from shared_encoder_checkpoints import write_draft as write_shared_encoder
-from shared_encoder_checkpoints import write_target as write_t5
-from speculators_checkpoints import BLOCK_CONFIGS, block_tensors
-from speculators_checkpoints import write_draft as write_masks
 
-INT8 = {"target_formats": ["int8"], "draft_formats": ["int8"]}
 PROMPTS = [list(prompt.encode()) for prompt in ("Reading drafts", "a", "next to the line", "…")]
 # γ of a default goes by guessed costs: the targets here count as not row-invariant.
 WAYS = (
@@ -47,44 +39,12 @@ WAYS = (
 LENGTH = {"max_new_tokens": 40, "ignore_eos": 1}
 
 
-def shared_encoder(folder):
-    target = write_t5(folder / "target")
-    write_shared_encoder(target, folder / "draft", width=16)
-
-
-def block(folder):
-    target = write_target(folder / "target", "llama")
-    write_eagle(target, folder / "draft", block=4)
-
-
-def of_masks(name):
-    def write(folder):
-        write_deep_target(folder / "target")
-        write_masks(folder / "draft", BLOCK_CONFIGS[name], block_tensors)
-
-    return write
-
-
-def assistant(folder):
-    write_gemma4(folder / "target")
-    write_assistant(folder / "draft")
-
-
-KINDS = {
-    "shared_encoder": shared_encoder,
-    "block": block,
-    "dflash": of_masks("dflash"),  # no token says anything of the next one
-    "dspark": of_masks("dspark"),
-    "dflash2": of_masks("dflash2"),  # no confidence
-    "dspark_gated": of_masks("dspark_gated"),
-    "assistant": assistant,
-}
 OFTEN = ("shared_encoder", "block", "dspark", "assistant")
 
 
 @pytest.fixture(
     scope="module",
-    params=[name if name in OFTEN else pytest.param(name, marks=deep) for name in KINDS],
+    params=[name if name in OFTEN else pytest.param(name, marks=deep) for name in READING],
 )
 def kind(request):
     return request.param
@@ -94,11 +54,7 @@ def kind(request):
 def measured(kind, tmp_path_factory):
     """The folder of a pair whose target was found row-invariant."""
     folder = tmp_path_factory.mktemp("reading")
-    KINDS[kind](folder)
-    checkpoints = str(folder / "target"), str(folder / "draft")
-    cache = {"cache_formats": ["int8", "fp32"]} if kind == "assistant" else {}
-    export_pair(*checkpoints, folder / "pair", threads=1, **INT8, **cache)
-    return folder / "pair"
+    return export_reading(kind, folder)
 
 
 @pytest.fixture(scope="module")

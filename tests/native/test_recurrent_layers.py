@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 import edgespec
-from checkpoints import write_noisy
 from depth import one_in
 from edgespec.artifact.manifest import read_manifest
-from edgespec_export.export_pair import export_pair
 from edgespec_runtimes.ort import recurrent_states
 from edgespec_runtimes.ort.recurrent_states import RecurrentStates, Step
+from kinds_of_pairs import export_recurrent
 from looking_large import cost_alike
 from native_library import NativeModel
 from native_texts import DRAFTS, librarys_texts, pythons_texts
-from qwen35_checkpoints import add_head, write_qwen35
 
 TEXT = [int(token) for token in np.random.default_rng(1).integers(3, 272, size=300)]
 # A text that goes on, one whose end is another, one whose middle is, a long one, and a beginning.
@@ -43,23 +41,7 @@ TOKENS = {"max_new_tokens": 20, "ignore_eos": 1}
 
 @pytest.fixture(scope="module", params=["own head", "another model"])
 def folder(request, tmp_path_factory):
-    base = tmp_path_factory.mktemp("recurrent")
-    rope = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}
-    target = base / "target"
-    write_qwen35(target, rope_parameters=rope, mtp_num_hidden_layers=1)
-    add_head(target)
-    draft = (
-        target if request.param == "own head" else write_noisy(target, base / "draft", noise=0.1)
-    )
-    export_pair(
-        str(target),
-        str(draft),
-        base / "pair",
-        threads=1,
-        target_formats=["int8"],
-        draft_formats=["int8"],
-    )
-    return base / "pair"
+    return export_recurrent(request.param, tmp_path_factory.mktemp("recurrent"))
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,11 @@ struct ModelGraphs {
   ModelGraphs(const OrtRuntime& runtime, const Kernels& kernels, const Manifest& manifest,
               const Exported& exported, const Variant& variant, int threads);
 
+  // Whether a call may have candidates: a state of a recurrent layer goes on with one token.
+  bool take_candidates() const {
+    return decoder.has_optional("layouts") && exported.states.empty();
+  }
+
   const Exported& exported;
   const Variant& variant;
   Graph decoder;

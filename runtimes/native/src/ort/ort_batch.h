@@ -42,9 +42,7 @@ class OrtBatch {
   const Exported& exported() const { return graphs_.exported; }
   int64_t capacity() const { return shared_.capacity; }
   bool returns_best_tokens() const { return graphs_.decoder.has_optional("output_mode"); }
-  bool scores_candidates() const {
-    return shared_.candidates && graphs_.decoder.has_optional("layouts");
-  }
+  bool scores_candidates() const { return shared_.candidates && graphs_.take_candidates(); }
   // Of all calls so far, and of their rows.
   int64_t calls() const { return calls_; }
   int64_t rows() const { return rows_; }

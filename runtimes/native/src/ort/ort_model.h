@@ -56,9 +56,7 @@ class OrtModel : public Model {
   int64_t capacity() const override { return calls_.capacity; }
   int64_t length() const override { return std::ssize(cached_); }
   bool returns_best_tokens() const override { return graphs_.decoder.has_optional("output_mode"); }
-  bool scores_candidates() const override {
-    return calls_.candidates && graphs_.decoder.has_optional("layouts");
-  }
+  bool scores_candidates() const override { return calls_.candidates && graphs_.take_candidates(); }
   int64_t candidate_room(int64_t count) const override;
   Token prefill(const Tokens& prompt, const Answers& answers) override;
   Rows score(std::span<const Token> tokens, Candidates candidates) override;

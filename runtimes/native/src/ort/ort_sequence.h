@@ -107,9 +107,9 @@ class OrtSequence : public Model {
   std::optional<RecurrentStates> states_;  // of a model with recurrent layers
   std::optional<StateStep> step_;          // of the call that is being made
   std::vector<LaidOut> candidates_;        // of the latest call
-  Tokens prompt_;                    // that is being read
-  int64_t apart_ = 0;                // how many of its tokens are read in calls of their own,
-  int64_t had_ = 0;                  // and how many the cache held already
+  Tokens prompt_;                          // that is being read
+  int64_t apart_ = 0;                      // how many of its tokens are read in calls of their own,
+  int64_t had_ = 0;                        // and how many the cache held already
 };
 
 }  // namespace edgespec
