@@ -1,7 +1,8 @@
 """Claim: on other systems and processors libedgespec draws and decides as Python does here.
 
-A program asks it for recorded rounds and for texts: built here, for ARM64 (make native-arm64, run
-by qemu) and for Windows (make native-windows, run by Wine). What was not built is skipped.
+A program asks it for recorded rounds, texts and transcripts: built here, for ARM64 (make
+native-arm64, run by qemu) and for Windows (make native-windows, run by Wine). What was not built is
+skipped.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import edgespec
 from benchmarks.same_texts import prompts_for
 from depth import deep
+from kinds_of_pairs import READING, export_reading, export_recurrent, write_draft_vocabulary
+from looking_large import cost_alike, find_of_target
 from native_library import BUILD, RULES, runtime_library
+from native_texts import pythons_texts
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = Path(
@@ -35,6 +42,7 @@ REQUESTS = (
     {"draft": 1, "gamma": 3, "repetition_penalty": 1.2, "min_tokens": 9},
     {"draft": 3, "gamma": 4},
 )
+DRAFTS = (False, "model", "lookup", "both")  # by the library's numbers
 PROMPTS = ([5, 60, 7, 33], [12, 12, 40, 12, 12, 40, 12, 12], [200])
 # An ARM64 processor with the dot product. ONNX Runtime looks it up in /proc/cpuinfo: the host's.
 CPUINFO = """processor\t: 0
@@ -143,8 +151,41 @@ def answers(platform, tmp_path_factory):
     return ask
 
 
-def written(options: dict[str, object]) -> str:
-    return " ".join(f"{name}={value}" for name, value in options.items())
+def written(options: Mapping[str, Any]) -> str:
+    """Options, of which some may have several values."""
+    several = {
+        name: value if isinstance(value, tuple) else (value,) for name, value in options.items()
+    }
+    return " ".join(f"{name}={value}" for name, values in several.items() for value in values)
+
+
+def prompt_of(prompt: Sequence[int] | str) -> str:
+    return f"x{prompt.encode().hex()}" if isinstance(prompt, str) else ",".join(map(str, prompt))
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text that the program made."""
+
+    token_ids: list[int]
+    ending: int
+    rounds: int
+    drafted: int
+    accepted: int
+    characters: str
+
+
+def text_in(answer: str) -> Text:
+    tokens, *numbers, characters = answer.split()
+    return Text(tokens_in(tokens), *map(int, numbers), characters_in(characters))
+
+
+def tokens_in(word: str) -> list[int]:
+    return [] if word == "-" else list(map(int, word.split(",")))
+
+
+def characters_in(word: str) -> str:
+    return "" if word == "-" else bytes.fromhex(word).decode()
 
 
 def test_every_recorded_decision_is_pythons(answers):
@@ -165,7 +206,8 @@ def test_every_recorded_decision_is_pythons(answers):
 
 
 def test_greedy_texts_are_pythons(platform, answers, tiny_folder, tiny):
-    asked = [(prompt, {"max_new_tokens": 24} | given) for prompt in PROMPTS for given in REQUESTS]
+    prompts = (*PROMPTS, "Zwölf  naïve 世界 🙂\r\n")
+    asked = [(prompt, {"max_new_tokens": 24} | given) for prompt in prompts for given in REQUESTS]
     check_texts(tiny, tiny_folder, asked, platform, answers)
 
 
@@ -184,17 +226,152 @@ def test_texts_of_a_batch_are_pythons(platform, answers, int8_folder, int8_pair,
 
 def check_texts(pair, folder, asked, platform, answers, how="texts"):
     """Whether texts, with drafts and without, are Python's plain ones."""
-    lines = [f"{','.join(map(str, prompt))} {written(given)}" for prompt, given in asked]
+    lines = [f"{prompt_of(prompt)} {written(given)}" for prompt, given in asked]
     found = answers([how, platform.path(folder), platform.path(platform.runtime())], lines)
     known = {}
     for (prompt, given), answer in zip(asked, found, strict=True):
         options = {name: value for name, value in given.items() if name not in ("draft", "gamma")}
-        key = *prompt, *options.items()
+        key = prompt_of(prompt), *options.items()
         if key not in known:
             known[key] = pair.generate(prompt, draft=False, **options)
-        tokens, ending = answer.split()
-        assert list(map(int, tokens.split(","))) == known[key].token_ids, given
-        assert int(ending) == ENDINGS[known[key].finish_reason]
+        text, expected = text_in(answer), known[key]
+        assert text.token_ids == expected.token_ids, given
+        assert text.characters == (expected.text if isinstance(prompt, str) else ""), given
+        assert text.ending == ENDINGS[expected.finish_reason]
+
+
+WAYS = (
+    {"gamma": 4},
+    {"gamma": 5, "temperature": 0.8},
+    {"gamma": 6, "temperature": 2.0, "rule": "token"},
+    {"gamma": 3, "temperature": 0.7, "rule": "block", "top_p": 0.95},
+)
+# Their later ones rewind what the earlier ones left in the caches.
+LONGER = [[5, 60, 7, 33, 8, 9, 12], [6], [*range(30, 70)], [*range(30, 50), 90]]
+
+
+def other_tokenizer(folder: Path, int8_folder: Path) -> Path:
+    pair = Path(shutil.copytree(int8_folder, folder / "pair"))
+    write_draft_vocabulary(pair)
+    return pair
+
+
+KINDS: dict[str, Callable[[Path, Path], Path]] = {
+    "recurrent, own head": lambda folder, _: export_recurrent("own head", folder),
+    "recurrent, another model": lambda folder, _: export_recurrent("another model", folder),
+    "another tokenizer": other_tokenizer,
+    **{name: lambda folder, _, name=name: export_reading(name, folder) for name in READING},
+}
+
+
+BATCHED = [name for name in KINDS if name not in READING]  # what reads more has no batch
+
+
+def often(kinds: Sequence[str]) -> list[Any]:
+    """Without EDGESPEC_DEEP=1, the one that is made of a pair that other tests have."""
+    return [
+        kind if kind == "another tokenizer" else pytest.param(kind, marks=deep) for kind in kinds
+    ]
+
+
+@pytest.fixture(scope="module", params=often(list(KINDS)))
+def measured(request, int8_folder, tmp_path_factory):
+    """Pairs whose models keep or read something of their own."""
+    return KINDS[request.param](tmp_path_factory.mktemp("kind"), int8_folder)
+
+
+@pytest.fixture(scope="module")
+def guessed(measured):
+    """The same, whose costs are guessed alike everywhere."""
+    folder = shutil.copytree(measured, measured.parent / "guessed")
+    cost_alike(folder)
+    find_of_target(folder, is_row_invariant=False)
+    return folder
+
+
+@pytest.mark.parametrize("how", ["texts", "saved"])
+def test_texts_and_rounds_of_each_kind_of_pair_are_pythons(
+    platform, answers, guessed, how, tmp_path
+):
+    """Undisturbed, and saved and loaded before each piece."""
+    files = [platform.path(tmp_path / "saved")] if how == "saved" else []
+    lines, expected = [], []
+    pair = edgespec.load(guessed, threads=1, allow_inexact=True)
+    for given in WAYS:
+        expected += pythons_texts(pair, LONGER, "model", given)[0]
+        rule = RULES[given.get("rule")]
+        options = {**given, "rule": rule, "draft": 1, "max_new_tokens": 40, "ignore_eos": 1}
+        lines += [
+            f"{prompt_of(prompt)} {written(options)} seed={seed}"
+            for seed, prompt in enumerate(LONGER)
+        ]
+    found = answers([how, platform.path(guessed), platform.path(platform.runtime()), *files], lines)
+    texts = list(map(text_in, found))
+    assert [(text.token_ids, text.rounds, text.drafted, text.accepted) for text in texts] == [
+        one[:4] for one in expected
+    ]
+    assert sum(text.accepted for text in texts) > 5
+
+
+@pytest.mark.parametrize("measured", often(BATCHED), indirect=True)
+def test_texts_of_a_batch_of_each_kind_are_pythons(platform, answers, measured, tmp_path):
+    folder = Path(shutil.copytree(measured, tmp_path / "pair"))
+    given = [{}, {"draft": 1, "gamma": 3}, {"draft": 1, "temperature": 0.8, "seed": 3}]
+    asked = [(prompt, {"max_new_tokens": 12} | one) for prompt in LONGER for one in given]
+    pair = edgespec.load(measured, threads=1)
+    check_texts(pair, folder, asked, platform, answers, "batch")
+
+
+FALLBACKS = {"temperature": (0.0, 0.4, 1.0), "min_logprob": -2.6, "max_compression": 4.5}
+TRANSCRIPTS = (
+    {"temperature": (0.0,), "draft": 0},
+    {"temperature": (0.8,), "seed": 4, "draft": 1, "gamma": 3},
+    {**FALLBACKS, "draft": 2, "gamma": 4},
+    {**FALLBACKS, "seed": 2**40 + 1, "use_previous": 1, "draft": 3, "gamma": 2},
+)
+
+
+def sound():
+    """A chirp in noise, silence, and noise: of several windows."""
+    generator = np.random.default_rng(5)
+    times = np.arange(round(3.3 * 16000)) / 16000
+    chirp = 0.3 * np.sin(2 * np.pi * (300 + 700 * np.sin(4 * times)) * times)
+    noise = [chirp + 0.05 * generator.standard_normal(len(times)), np.zeros(40_000)]
+    return np.concatenate([*noise, 0.1 * generator.standard_normal(30_000)]).astype(np.float32)
+
+
+def test_transcripts_are_pythons(platform, answers, whisper_folder, tmp_path):
+    """Segments to the bit, but for numbers that a last bit of a spectrogram changes."""
+    samples = sound()
+    samples.tofile(tmp_path / "sound")
+    lines = [f"{platform.path(tmp_path / 'sound')} {written(given)}" for given in TRANSCRIPTS]
+    where = platform.path(whisper_folder), platform.path(platform.runtime())
+    found = answers(["transcripts", *where], lines)
+    pair = edgespec.load(whisper_folder, threads=1)
+    segments = accepted = 0
+    for given, answer in zip(TRANSCRIPTS, found, strict=True):
+        expected = pair.transcribe(samples, **{**given, "draft": DRAFTS[given["draft"]]})
+        (language, seconds, *counts), words = answer.split()[:5], answer.split()[5:]
+        stats = expected.stats
+        assert (language, float(seconds)) == (expected.language, expected.seconds)
+        assert list(map(int, counts)) == [stats.target_calls, stats.drafted, stats.accepted]
+        made = [segment_in(words[first : first + 8]) for first in range(0, len(words), 8)]
+        assert made == [
+            (
+                (one.start, one.end, one.temperature, [*one.token_ids], one.text),
+                pytest.approx([one.logprob, one.compression, one.no_speech], abs=1e-5),
+            )
+            for one in expected.segments
+        ]
+        segments, accepted = segments + len(made), accepted + stats.accepted
+    assert segments > 10
+    assert accepted > 10
+
+
+def segment_in(words: Sequence[str]) -> tuple[tuple[object, ...], list[float]]:
+    """A segment that the program made; and the numbers of its window."""
+    start, end, temperature, *numbers = map(float, words[:6])
+    return (start, end, temperature, tokens_in(words[6]), characters_in(words[7])), numbers
 
 
 @deep

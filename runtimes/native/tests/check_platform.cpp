@@ -1,13 +1,22 @@
 // Runs the library where no Python runs it: emulated ARM64, Windows under Wine. Reads lines and
 // prints one for each; tests/native/test_platforms.py compares them with Python's.
 //
-//   check_platform texts PAIR LIBONNXRUNTIME    PROMPT NAME=VALUE…  ->  TOKENS ENDING
+//   check_platform texts PAIR LIBONNXRUNTIME    PROMPT NAME=VALUE…  ->  a text
+//   check_platform saved PAIR LIBONNXRUNTIME FILE    the same, saved and loaded before each piece
 //   check_platform batch PAIR LIBONNXRUNTIME    the same, three at once
+//   check_platform transcripts PAIR LIBONNXRUNTIME    SOUND NAME=VALUE…  ->  a transcript
 //   check_platform decisions VOCABULARY GAMMA PROMPT-TOKENS    SEED NAME=VALUE…  ->  TOKENS
 //
-// PROMPT and TOKENS are ids with commas.
+// A text is TOKENS ENDING ROUNDS DRAFTED ACCEPTED CHARACTERS. A transcript is LANGUAGE SECONDS
+// CALLS DRAFTED ACCEPTED and, for each segment, START END TEMPERATURE LOGPROB COMPRESSION NO-SPEECH
+// TOKENS CHARACTERS. PROMPT and TOKENS are ids with commas, CHARACTERS bytes in hexadecimal; either
+// is - if it is empty. SOUND is a file of samples.
+#include <cstring>
 #include <edgespec.hpp>
+#include <fstream>
+#include <iomanip>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -65,6 +74,50 @@ edgespec::Options options_of(std::istream& words) {
   return options;
 }
 
+void set(edgespec_transcript_options& options, const std::string& name, const std::string& value) {
+  if (name == "draft") {
+    options.draft = std::stoi(value);
+  } else if (name == "gamma") {
+    options.gamma = std::stoll(value);
+  } else if (name == "seed") {
+    options.seed = std::stoull(value);
+  } else if (name == "use_previous") {
+    options.use_previous = std::stoi(value);
+  } else if (name == "min_logprob") {
+    options.min_logprob = std::stod(value);
+  } else if (name == "max_compression") {
+    options.max_compression = std::stod(value);
+  } else {
+    throw std::invalid_argument("no option " + name);
+  }
+}
+
+// `temperatures` has to live as long as the options.
+edgespec::TranscriptOptions transcript_options_of(std::istream& words,
+                                                  std::vector<double>& temperatures) {
+  edgespec::TranscriptOptions options;
+  for (std::string word; words >> word;) {
+    const size_t is = word.find('=');
+    const std::string name = word.substr(0, is), value = word.substr(is + 1);
+    if (name == "temperature") {
+      temperatures.push_back(std::stod(value));
+    } else {
+      set(options, name, value);
+    }
+  }
+  options.temperatures = temperatures.data();
+  options.temperatures_count = temperatures.size();
+  return options;
+}
+
+std::vector<float> samples_in(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(stream), {});
+  std::vector<float> samples(bytes.size() / sizeof(float));
+  std::memcpy(samples.data(), bytes.data(), samples.size() * sizeof(float));
+  return samples;
+}
+
 Tokens tokens_of(const std::string& written) {
   Tokens tokens;
   std::istringstream parts(written);
@@ -75,36 +128,100 @@ Tokens tokens_of(const std::string& written) {
 std::string written(const Tokens& tokens) {
   std::string all;
   for (const std::int64_t token : tokens) all += (all.empty() ? "" : ",") + std::to_string(token);
-  return all;
+  return all.empty() ? "-" : all;
+}
+
+std::string written(const std::string& bytes) {
+  std::ostringstream all;
+  all << std::hex << std::setfill('0');
+  for (const unsigned char byte : bytes) all << std::setw(2) << int(byte);
+  return bytes.empty() ? "-" : all.str();
+}
+
+std::string bytes_of(const std::string& hexadecimal) {
+  std::string bytes;
+  for (size_t i = 0; i < hexadecimal.size(); i += 2) {
+    bytes += char(std::stoi(hexadecimal.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
 }
 
 struct Asked {
-  Tokens prompt;
+  std::string prompt;
   edgespec::Options options;
+
+  edgespec::Text begun_in(edgespec::Session& session) const {
+    if (prompt[0] == 'x') return session.begin_text(bytes_of(prompt.substr(1)), options);
+    return session.begin(tokens_of(prompt), options);
+  }
 };
 
 Asked asked_in(const std::string& line) {
   std::istringstream words(line);
   std::string prompt;
   words >> prompt;
-  return {tokens_of(prompt), options_of(words)};
+  return {prompt, options_of(words)};
 }
 
-void texts(char** given) {
+// A text as far as it was made.
+struct Made {
+  Tokens tokens;
+  std::string characters;
+  int ending = EDGESPEC_GOES_ON;
+  std::int64_t rounds = 0, drafted = 0, accepted = 0;
+
+  void add(const edgespec_piece& piece) {
+    tokens.insert(tokens.end(), piece.tokens, piece.tokens + piece.count);
+    characters.append(piece.text, piece.text_bytes);
+    ending = piece.ending;
+    if (ending != EDGESPEC_GOES_ON) return;
+    ++rounds;
+    drafted += piece.drafted;
+    accepted += piece.accepted;
+  }
+};
+
+std::ostream& operator<<(std::ostream& out, const Made& made) {
+  return out << written(made.tokens) << ' ' << made.ending << ' ' << made.rounds << ' '
+             << made.drafted << ' ' << made.accepted << ' ' << written(made.characters);
+}
+
+// Row invariance was measured on another machine, and is not measured again.
+edgespec::Model opened(char** given) {
   edgespec::LoadOptions where;
   where.onnxruntime = given[1];
   where.threads = 1;
-  where.allow_inexact = 1;  // row invariance was measured on another machine
-  edgespec::Model model(given[0], where);
+  where.allow_inexact = 1;
+  return edgespec::Model(given[0], where);
+}
+
+void texts(char** given) {
+  edgespec::Model model = opened(given);
   edgespec::Session session = model.session();
   for (std::string line; std::getline(std::cin, line);) {
     const Asked asked = asked_in(line);
-    Tokens tokens;
-    edgespec::Text text = session.begin(asked.prompt, asked.options);
-    for (const edgespec_piece& piece : text) {
-      tokens.insert(tokens.end(), piece.tokens, piece.tokens + piece.count);
+    Made made;
+    edgespec::Text text = asked.begun_in(session);
+    for (const edgespec_piece& piece : text) made.add(piece);
+    made.ending = text.ending();
+    std::cout << made << std::endl;
+  }
+}
+
+void saved(char** given) {
+  edgespec::Model model = opened(given);
+  edgespec::Session session = model.session();
+  for (std::string line; std::getline(std::cin, line);) {
+    const Asked asked = asked_in(line);
+    Made made;
+    asked.begun_in(session);
+    while (made.ending == EDGESPEC_GOES_ON) {
+      session.save(given[2]);
+      session = model.load_session(given[2]);
+      edgespec::Text rest = session.rest();
+      made.add(*rest.begin());
     }
-    std::cout << written(tokens) << ' ' << text.ending() << std::endl;
+    std::cout << made << std::endl;
   }
 }
 
@@ -114,27 +231,46 @@ void batch(char** given) {
   where.threads = 1;
   const edgespec::Model model(given[0], where);
   edgespec::Batch batch = model.batch(3);
-  std::vector<Tokens> made;
-  std::vector<int> endings;
+  std::vector<Made> made;
   int live = 0;
   const auto make_next = [&] {
     if (!batch.next()) throw std::runtime_error("no text is being made");
-    const edgespec_piece& piece = batch.piece();
-    Tokens& tokens = made[batch.text()];
-    tokens.insert(tokens.end(), piece.tokens, piece.tokens + piece.count);
-    endings[batch.text()] = piece.ending;
-    if (piece.ending != EDGESPEC_GOES_ON) --live;
+    made[batch.text()].add(batch.piece());
+    if (batch.piece().ending != EDGESPEC_GOES_ON) --live;
   };
   for (std::string line; std::getline(std::cin, line); ++live) {
     while (live == 3) make_next();
     const Asked asked = asked_in(line);
-    batch.add(asked.prompt, asked.options);
+    batch.add(tokens_of(asked.prompt), asked.options);
     made.emplace_back();
-    endings.push_back(EDGESPEC_GOES_ON);
   }
   while (live > 0) make_next();
-  for (size_t i = 0; i < made.size(); ++i)
-    std::cout << written(made[i]) << ' ' << endings[i] << '\n';
+  for (const Made& one : made) std::cout << one << '\n';
+}
+
+void transcripts(char** given) {
+  edgespec::Model model = opened(given);
+  edgespec::Session session = model.session();
+  std::cout << std::setprecision(17);
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string sound;
+    words >> sound;
+    std::vector<double> temperatures;
+    const edgespec::TranscriptOptions how = transcript_options_of(words, temperatures);
+    std::ostringstream segments;
+    segments << std::setprecision(17);
+    edgespec::Transcript transcript = session.begin_transcript(samples_in(sound), how);
+    for (const edgespec_segment& one : transcript) {
+      segments << ' ' << one.start << ' ' << one.end << ' ' << one.temperature << ' ' << one.logprob
+               << ' ' << one.compression << ' ' << one.no_speech << ' '
+               << written(Tokens(one.tokens, one.tokens + one.count)) << ' '
+               << written(std::string(one.text, one.text_bytes));
+    }
+    const edgespec_segment& end = transcript.latest();
+    std::cout << end.language << ' ' << end.seconds << ' ' << end.calls << ' ' << end.drafted << ' '
+              << end.accepted << segments.str() << std::endl;
+  }
 }
 
 void decisions(char** given) {
@@ -159,13 +295,17 @@ int main(int count, char** given) try {
   const std::string what = count > 1 ? given[1] : "";
   if (what == "texts" && count == 4) {
     texts(given + 2);
+  } else if (what == "saved" && count == 5) {
+    saved(given + 2);
   } else if (what == "batch" && count == 4) {
     batch(given + 2);
+  } else if (what == "transcripts" && count == 4) {
+    transcripts(given + 2);
   } else if (what == "decisions" && count == 5) {
     decisions(given + 2);
   } else {
-    std::cerr << "check_platform texts or batch PAIR LIBONNXRUNTIME, or decisions VOCABULARY GAMMA "
-                 "TOKENS\n";
+    std::cerr << "check_platform texts, batch or transcripts PAIR LIBONNXRUNTIME, saved PAIR "
+                 "LIBONNXRUNTIME FILE, or decisions VOCABULARY GAMMA TOKENS\n";
     return 2;
   }
 } catch (const std::exception& failure) {
