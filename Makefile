@@ -165,11 +165,12 @@ native-sanitize-threads:
 	TSAN_OPTIONS=suppressions=$(CURDIR)/runtimes/native/tests/threads.supp EDGESPEC_NATIVE=build/native-threads \
 		$(BIN)/pytest -q tests/native/test_threads.py
 
-# Clang's libFuzzer on the readers of manifests, tokenizers and sessions, EDGESPEC_FUZZ_SECONDS each.
+# Clang's libFuzzer on the readers of manifests, tokenizers, their maps, speech formats and sessions, EDGESPEC_FUZZ_SECONDS each.
 native-fuzz: native
 	cmake -S runtimes/native -B build/native-fuzz -DCMAKE_CXX_COMPILER=clang++ -DEDGESPEC_FUZZ=ON \
 		-DEDGESPEC_SANITIZE=address,undefined,fuzzer-no-link --log-level=WARNING
-	cmake --build build/native-fuzz --parallel 2 --target fuzz_manifest fuzz_tokenizer fuzz_session
+	cmake --build build/native-fuzz --parallel 2 \
+		--target fuzz_manifest fuzz_session fuzz_speech fuzz_tokenizer fuzz_vocabulary
 	EDGESPEC_NATIVE_FUZZ=build/native-fuzz $(BIN)/pytest -q tests/native/test_fuzzed_readers.py
 
 # Without npm the tests of the JavaScript package are skipped; without its registry, too, but not in CI.

@@ -1,4 +1,5 @@
-"""Claim: no bytes crash libedgespec's readers of manifests, tokenizers and saved sessions.
+"""Claim: no bytes crash libedgespec's readers of manifests, tokenizers, maps between two of them,
+speech formats and saved sessions.
 
 Clang's libFuzzer changes small ones, with the sanitizers of addresses and of undefined behaviour
 (`make native-fuzz`); EDGESPEC_FUZZ_SECONDS is how long for each. What crashed is kept in the folder
@@ -7,13 +8,16 @@ that the failure names.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from kinds_of_pairs import draft_vocabulary, export_recurrent, write_draft_vocabulary
 from native_library import NativeModel, runtime_library
 from tokenizers_of_kinds import KINDS, of_kind
 
@@ -33,7 +37,7 @@ def seeds(tmp_path):
 
 @pytest.fixture(autouse=True, scope="module")
 def fuzzers():
-    if not (BUILD / "fuzz_tokenizer").exists():
+    if not (BUILD / "fuzz_vocabulary").exists():
         pytest.skip("the fuzzers are not built: make native-fuzz")
 
 
@@ -61,10 +65,52 @@ def fuzz(seeds, tmp_path):
     return run
 
 
-def test_of_manifests(fuzz, seeds, tiny_folder, pair_folder, chat_folder, eagle_folder):
-    for number, folder in enumerate((tiny_folder, pair_folder, chat_folder, eagle_folder)):
-        (seeds / str(number)).write_bytes((folder / "edgespec.json").read_bytes())
+@pytest.fixture(scope="module")
+def recurrent_folder(tmp_path_factory):
+    """A target whose states a session keeps, and a draft that has states too."""
+    return export_recurrent("another model", tmp_path_factory.mktemp("recurrent"))
+
+
+@pytest.fixture(scope="module")
+def two_tokenizers(int8_folder, tmp_path_factory):
+    """A draft with another tokenizer than its target's."""
+    folder = Path(shutil.copytree(int8_folder, tmp_path_factory.mktemp("two") / "pair"))
+    write_draft_vocabulary(folder)
+    return folder
+
+
+MANIFESTS = (
+    "tiny_folder",
+    "pair_folder",
+    "chat_folder",
+    "eagle_folder",
+    "whisper_folder",
+    "recurrent_folder",
+    "two_tokenizers",
+)
+
+
+def test_of_manifests(fuzz, seeds, request):
+    for name in MANIFESTS:
+        manifest = request.getfixturevalue(name) / "edgespec.json"
+        (seeds / name).write_bytes(manifest.read_bytes())
     fuzz("manifest")
+
+
+def test_of_speech_formats(fuzz, seeds, whisper_folder):
+    seed = json.loads((whisper_folder / "target/speech.json").read_text("utf-8"))
+    (seeds / "several languages").write_text(json.dumps(seed))
+    seed.update(languages={}, transcribe=None, translate=None, previous=None, no_speech=None)
+    (seeds / "English").write_text(json.dumps(seed))
+    fuzz("speech")
+
+
+def test_of_maps_between_tokenizers(fuzz, seeds):
+    size = 272  # the fuzzer's
+    ids = list(range(size))
+    (seeds / "spelled").write_text(json.dumps(draft_vocabulary(size)))
+    (seeds / "some").write_text(json.dumps({"inputs": ids, "outputs": ids}))
+    fuzz("vocabulary")
 
 
 def test_of_tokenizers(fuzz, seeds, tmp_path_factory):
@@ -85,9 +131,11 @@ SAVED = (
 )
 
 
-@pytest.mark.parametrize("kind", ["pair_folder", "eagle_folder"])
+@pytest.mark.parametrize(
+    "kind", ["pair_folder", "eagle_folder", "recurrent_folder", "two_tokenizers"]
+)
 def test_of_saved_sessions(fuzz, seeds, kind, request):
-    """An encoder-decoder's, and one whose draft reads its target's states."""
+    """An encoder-decoder's, one whose draft reads its target's states, …"""
     folder = request.getfixturevalue(kind)
     model = NativeModel(folder, threads=1, allow_inexact=1)
     for number, options in enumerate(SAVED):

@@ -85,12 +85,13 @@ std::unique_ptr<Vocabulary> open_vocabulary(const Manifest& manifest) {
   if (draft.vocabulary.empty()) {
     return std::make_unique<SharedTokens>(std::min(target.vocab_size, draft.vocab_size));
   }
-  const std::string file = (manifest.folder / draft.vocabulary).string();
+  const std::filesystem::path path = manifest.folder / draft.vocabulary;
+  const std::string file = path.string();
   nlohmann::json maps;
   std::unique_ptr<Vocabulary> vocabulary;
   int64_t inputs = 0, outputs = 0;
   try {
-    maps = parsed<nlohmann::json>(std::ifstream(file));
+    maps = parsed<nlohmann::json>(std::ifstream(path));
     if (maps.contains("common")) {
       auto spellings = maps.at("spellings").get<std::vector<Tokens>>();
       inputs = std::ssize(spellings);
