@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from edgespec.version import VERSION
@@ -14,6 +16,7 @@ from edgespec_export.checkpoint.sources import Source
 __all__ = ["RECORD", "write_card"]
 
 RECORD = "distillation.json"
+WIDTH = 100  # of the card's lines
 
 
 def write_card(folder: Path, source: Source, plan: Plan, result: Distillation) -> None:
@@ -66,8 +69,23 @@ def _layers(count: int, which: str) -> str:
     return f"{count} {which}layer" + ("" if count == 1 else "s")
 
 
-def _card(target: str, plan: Plan, result: Distillation) -> str:
+def _facts(plan: Plan, result: Distillation) -> str:
+    """Its shape, its data and its training: a list, as these are too long for a table's cells."""
+    share = result.draft_parameters / result.target_parameters
     source = "the draft's own outputs" if plan.on_policy else "the target's outputs"
+    written = f", {result.output_tokens} tokens" if result.output_tokens else ""
+    facts = [
+        f"shape: {_shape(plan)}; {result.draft_parameters / 1e6:.1f}M parameters "
+        f"({share:.1%} of the target's)",
+        f"trained on: {source} after {result.prompts} prompts{written}{_read(result)}",
+        f"training: {result.steps} steps, {result.minutes:.0f} minutes, {LOSS_NAMES[plan.loss]}, "
+        f"seed {plan.seed}",
+    ]
+    wrap = partial(textwrap.fill, width=WIDTH, initial_indent="- ", subsequent_indent="  ")
+    return "\n".join(map(wrap, facts))
+
+
+def _card(target: str, plan: Plan, result: Distillation) -> str:
     return f"""# A draft for {target}
 
 It proposes tokens that the target verifies, so the target's own text is generated faster. Alone it
@@ -76,14 +94,7 @@ weights of {_origin(plan)}; they are under the target's licence. Pair it with it
 
     edgespec export TARGET THIS_FOLDER -o PAIR
 
-| | |
-|---|---|
-| shape | {_shape(plan)}; {result.draft_parameters / 1e6:.1f}M parameters \
-({result.draft_parameters / result.target_parameters:.1%} of the target's) |
-| trained on | {source} after {result.prompts} prompts\
-{f", {result.output_tokens} tokens" if result.output_tokens else ""}{_read(result)} |
-| training | {result.steps} steps, {result.minutes:.0f} minutes, \
-{LOSS_NAMES[plan.loss]}, seed {plan.seed} |
+{_facts(plan, result)}
 
 | on {result.held_out} held-out prompts{
         ", first token of a round" if plan.uses_target_states else ""

@@ -15,10 +15,10 @@ from edgespec_export.checkpoint.sources import Source
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        (Plan(layers=1), "| shape | 1 layer; "),
-        (Plan(layers=2, width=64), "| shape | 2 layers, width 64; "),
-        (Plan(layers=1, encoder_layers=3), "| shape | 3 encoder layers and 1 decoder layer; "),
-        (Plan(layers=2, encoder_layers=1), "| shape | 1 encoder layer and 2 decoder layers; "),
+        (Plan(layers=1), "- shape: 1 layer; "),
+        (Plan(layers=2, width=64), "- shape: 2 layers, width 64; "),
+        (Plan(layers=1, encoder_layers=3), "- shape: 3 encoder layers and 1 decoder layer; "),
+        (Plan(layers=2, encoder_layers=1), "- shape: 1 encoder layer and 2 decoder layers; "),
     ],
 )
 def test_the_card_counts_layers_and_names_the_licence(plan, words):
@@ -39,3 +39,15 @@ def test_the_card_counts_layers_and_names_the_licence(plan, words):
 )
 def test_the_cards_title_has_no_path(source, name):
     assert _name(source) == name
+
+
+def test_no_line_of_the_card_is_wider_than_a_screen():
+    plan = Plan(
+        layers=1, eagle=True, feed_forward=1024, vocabulary=16384, target_tables=True, steps=9
+    )
+    worth = Acceptance(0.5, 0.5)
+    card = _card(
+        "T", plan, Distillation(worth, worth, 0.8, 1536, 64, 206273, 442, 57.0, 10**9, 10**7, 10**6)
+    )
+    assert max(map(len, card.splitlines())) <= 100
+    assert "embedding and head taken from its target" in " ".join(card.split())
