@@ -222,7 +222,7 @@ def test_a_wrong_choice_of_kernels_is_refused(tiny_folder, built, monkeypatch, s
 def test_wrong_calls_are_errors(native_tiny):
     library = native_tiny.library
     session = native_tiny.session()
-    with pytest.raises(NativeError, match="no text was begun in this session"):
+    with pytest.raises(NativeError, match="no text is being made in this session"):
         list(session.pieces())
     with pytest.raises(NativeError, match="gamma is 17; this target was found exact for"):
         session.begin([1, 2], gamma=17)
@@ -232,10 +232,6 @@ def test_wrong_calls_are_errors(native_tiny):
         session.begin([1, 2], stop_tokens=[-3])
     with pytest.raises(NativeError, match="max_new_tokens is -2"):
         session.begin([1, 2], max_new_tokens=-2)
-    session.begin([1, 2])
-    status = library.edgespec_next(session.handle, ctypes.byref(Piece(size=3)))
-    with pytest.raises(NativeError, match="edgespec_piece has the size 3"):
-        native_tiny.check(status)
     for call in (
         lambda: library.edgespec_load(None, None, None),
         lambda: library.edgespec_open_session(None, None),
@@ -248,6 +244,27 @@ def test_wrong_calls_are_errors(native_tiny):
     library.edgespec_close(None)
     library.edgespec_close_session(None)
     library.edgespec_cancel(None)
+
+
+def test_a_piece_of_a_wrong_size_costs_no_token(native_tiny):
+    session = native_tiny.session()
+    whole = session.text([1, 2], max_new_tokens=8)
+    session.begin([1, 2], max_new_tokens=8)
+    for _ in range(2):
+        status = native_tiny.library.edgespec_next(session.handle, ctypes.byref(Piece(size=3)))
+        with pytest.raises(NativeError, match="edgespec_piece has the size 3"):
+            native_tiny.check(status)
+    assert session.rest() == whole
+
+
+def test_a_closed_handle_never_becomes_another_object(native_tiny):
+    handles = set()
+    for _ in range(20):
+        session = native_tiny.session()
+        handles.add(session.handle.value)
+        session.close()
+    assert len(handles) == 20
+    assert native_tiny.handle.value not in handles
 
 
 def test_the_version_is_edgespecs(native_tiny):

@@ -1,6 +1,8 @@
 // The handles that callers have: which of them are open.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,9 +13,16 @@
 
 namespace edgespec {
 
+// Counts the objects of all kinds.
+inline uintptr_t next_number() {
+  static std::atomic<uintptr_t> latest = 0;
+  return ++latest;
+}
+
 // The open objects of a kind, by the handles that callers have of them. The only state that the
 // library keeps outside of objects: with it a closed handle is an error, not a crash, and an object
-// that is closed while another thread uses it lives until that call returns.
+// that is closed while another thread uses it lives until that call returns. A handle is a number,
+// not an address, which a later object might have again.
 template <typename Object>
 class Handles {
  public:
@@ -24,7 +33,7 @@ class Handles {
 
   Object* add(std::shared_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
-    Object* handle = object.get();
+    auto* handle = reinterpret_cast<Object*>(next_number());
     open_[handle] = std::move(object);
     return handle;
   }

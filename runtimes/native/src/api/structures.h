@@ -19,7 +19,8 @@ Request drafting_request(const edgespec_transcript_options* given);
 Tokens tokens_of(const int64_t* tokens, size_t count);
 std::vector<Message> messages_of(const edgespec_turn* turns, size_t count);
 void fill(edgespec_memory* memory, const MemoryEstimate& estimate);
-// Throws UsageError: the size is none that this library knows.
+// Throws UsageError: the size is none that this library knows. Before anything is made, since it
+// would be lost.
 void check_size(const edgespec_piece& piece);
 void check_size(const edgespec_segment& segment);
 void fill(edgespec_piece* piece, const Piece& made);
