@@ -13,6 +13,7 @@ __all__ = ["RATE", "ArraySound", "Samples", "Sound", "check_rate", "mixed"]
 
 RATE = 16_000  # samples per second that speech models read
 MAX_RATE = 768_000
+TOO_LOUD = 100.0  # no sound is: such samples are whole numbers as floats
 
 Samples: TypeAlias = npt.NDArray[np.float32]
 
@@ -47,7 +48,8 @@ class ArraySound:
             integers of a width that is the full range.
 
     Raises:
-        UsageError: it is no such array, or a sample is NaN or infinite.
+        UsageError: it is no such array, or a sample is NaN, infinite, or so large that it is a
+            whole number as a float.
     """
 
     def __init__(self, samples: npt.ArrayLike, rate: int = RATE) -> None:
@@ -62,6 +64,12 @@ class ArraySound:
             array = array / float(np.iinfo(array.dtype).max + 1)
         if not np.isfinite(array).all():
             raise UsageError("the sound has samples that are no finite numbers; give others")
+        loud = np.abs(array) >= TOO_LOUD
+        if loud.any():
+            raise UsageError(
+                f"the sound has the sample {float(array[loud][0])}; give -1 to 1: 16-bit samples "
+                "divided by 32,768"
+            )
         self.rate = int(rate)
         self._samples = mixed(array.astype(np.float32))
         self.length = len(self._samples)

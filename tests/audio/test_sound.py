@@ -285,8 +285,8 @@ def test_ffmpeg_s_sound_is_that_of_the_file(tmp_path, name):
 
 @pytest.mark.parametrize(
     "samples",
-    [np.zeros((2, 2, 2)), np.array(["a"]), np.array([np.inf]), np.array(3.0)],
-    ids=["three axes", "texts", "infinite", "a number"],
+    [np.zeros((2, 2, 2)), np.array(["a"]), np.array([np.inf]), np.array(3.0), np.array([1, -1e2])],
+    ids=["three axes", "texts", "infinite", "a number", "whole numbers as floats"],
 )
 def test_arrays_that_are_no_sound_are_refused(samples):
     with pytest.raises(UsageError, match="the sound"):

@@ -57,7 +57,13 @@ def test_options_are_refused_with_pythons_sentences(model, pair, given):
 
 @pytest.mark.parametrize(
     "sound",
-    [NOISE[:0], NOISE[:159], np.float32([*NOISE[:900], np.nan]), np.float32([np.inf] * 500)],
+    [
+        NOISE[:0],
+        NOISE[:159],
+        np.float32([*NOISE[:900], np.nan]),
+        np.float32([np.inf] * 500),
+        np.float32([0.5, -100.0, 32767.0] * 500),
+    ],
 )
 def test_sounds_are_refused_with_pythons_sentences(model, pair, sound):
     with pytest.raises(EdgespecError) as expected:

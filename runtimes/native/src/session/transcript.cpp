@@ -15,11 +15,20 @@ namespace {
 // A text that was decoded above this is no good beginning for the next window's.
 constexpr double kHighestOfPrevious = 0.5;
 
+// No sound is: such samples are whole numbers as floats, which models hear as noise.
+constexpr float kTooLoud = 100;
+
 // Throws UsageError: there is nothing to hear.
 Sound audible(Sound sound) {
   const auto& samples = sound.samples;
   if (!std::ranges::all_of(samples, [](float sample) { return std::isfinite(sample); })) {
     throw UsageError("the sound has samples that are no finite numbers; give others");
+  }
+  const auto loud =
+      std::ranges::find_if(samples, [](float sample) { return std::fabs(sample) >= kTooLoud; });
+  if (loud != samples.end()) {
+    throw UsageError("the sound has the sample " + shown(double(*loud)) +
+                     "; give -1 to 1: 16-bit samples divided by 32,768");
   }
   if (std::ssize(samples) >= kHop) return sound;
   throw UsageError("the sound has " + shown(int64_t(std::ssize(samples))) +
