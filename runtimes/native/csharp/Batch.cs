@@ -52,7 +52,7 @@ namespace Edgespec
         /// Adds a text that goes on from token ids, beside those that are being made.
         public AddedText Add(long[] prompt, Options options = null) => Add(
             (ref Native.Options taken, out long text, out ulong seed) => Native.edgespec_batch_add(
-                handle, prompt, (UIntPtr)(uint)prompt.Length, ref taken, out text, out seed), options);
+                handle, prompt, Native.Count(prompt), ref taken, out text, out seed), options);
 
         /// Adds a text that goes on from this one. Special tokens that it spells out are tokens.
         public AddedText Add(string prompt, Options options = null) => Add(
@@ -67,7 +67,7 @@ namespace Edgespec
                 Native.Turn[] turns = memory.Turns(messages);
                 return Add(
                     (ref Native.Options taken, out long text, out ulong seed) => Native.edgespec_batch_add_chat(
-                        handle, turns, (UIntPtr)(uint)turns.Length, ref taken, out text, out seed), options);
+                        handle, turns, Native.Count(turns), ref taken, out text, out seed), options);
             }
         }
 

@@ -15,6 +15,7 @@ namespace Edgespec
         /// UTF-8 with a zero at its end. Throws EdgespecException: it cannot be written so.
         internal static byte[] Bytes(string text, string what)
         {
+            if (text == null) throw new ArgumentNullException(null, what + " is null");
             if (text.IndexOf('\0') >= 0)
                 throw new EdgespecException(Status.Usage, what + " has the character U+0000; leave it out");
             try
@@ -39,6 +40,7 @@ namespace Edgespec
 
         internal IntPtr Longs(long[] numbers)
         {
+            if (numbers == null) return IntPtr.Zero;
             IntPtr place = Take(numbers.Length * sizeof(long));
             Marshal.Copy(numbers, 0, place, numbers.Length);
             return place;
@@ -46,6 +48,7 @@ namespace Edgespec
 
         internal IntPtr Doubles(double[] numbers)
         {
+            if (numbers == null) return IntPtr.Zero;
             IntPtr place = Take(numbers.Length * sizeof(double));
             Marshal.Copy(numbers, 0, place, numbers.Length);
             return place;

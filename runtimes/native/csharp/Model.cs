@@ -64,7 +64,7 @@ namespace Edgespec
         public Batch OpenBatch(int texts)
         {
             Native.BatchHandle batch;
-            Native.Check(Native.edgespec_open_batch(handle, (UIntPtr)(uint)Math.Max(texts, 0), out batch));
+            Native.Check(Native.edgespec_open_batch(handle, (UIntPtr)unchecked((ulong)texts), out batch));
             return new Batch(batch);
         }
 
@@ -90,7 +90,7 @@ namespace Edgespec
         /// The text of token ids, without special tokens.
         public string Decode(params long[] tokens)
         {
-            var given = (UIntPtr)(uint)tokens.Length;
+            var given = Native.Count(tokens);
             UIntPtr bytes;
             Native.Check(Native.edgespec_decode(handle, tokens, given, null, UIntPtr.Zero, out bytes));
             var text = new byte[(int)bytes];

@@ -303,6 +303,9 @@ namespace Edgespec
         internal static extern int edgespec_decode(
             ModelHandle model, long[] tokens, UIntPtr count, [Out] byte[] text, UIntPtr room, out UIntPtr bytes);
 
+        /// How many an array has; null is one with nothing in it.
+        internal static UIntPtr Count(Array array) => (UIntPtr)(uint)(array?.Length ?? 0);
+
         /// Throws EdgespecException: the call failed.
         internal static void Check(int status)
         {

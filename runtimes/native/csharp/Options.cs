@@ -134,7 +134,7 @@ namespace Edgespec
             options.min_tokens = MinTokens;
             options.max_new_tokens = MaxNewTokens;
             options.stop_tokens = memory.Longs(StopTokens);
-            options.stop_tokens_count = (UIntPtr)(uint)StopTokens.Length;
+            options.stop_tokens_count = Native.Count(StopTokens);
             options.ignore_eos = IgnoreEos ? 1 : 0;
             options.draft = (int)Draft;
             options.gamma = Gamma;
@@ -144,7 +144,10 @@ namespace Edgespec
             options.logprobs = Logprobs ? 1 : 0;
             options.stop = memory.Pointers(Stop.Select(one => memory.Text(one, "Stop")).ToArray());
             options.stop_count = (UIntPtr)(uint)Stop.Count;
-            options.answers = Answers == null ? IntPtr.Zero : memory.Longs(Answers);
+            if (Answers?.Length % 2 == 1)
+                throw new EdgespecException(
+                    Status.Usage, $"Answers has {Answers.Length} numbers; give a begin and an end of each answer");
+            options.answers = memory.Longs(Answers);
             options.answers_count = (UIntPtr)(uint)((Answers?.Length ?? 0) / 2);
             return options;
         }

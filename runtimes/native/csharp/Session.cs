@@ -58,7 +58,7 @@ namespace Edgespec
         /// Begins a text that goes on from token ids; one that has not ended is dropped.
         public Text Begin(long[] prompt, Options options = null) => Begin(
             (ref Native.Options taken, out ulong seed) => Native.edgespec_begin(
-                handle, prompt, (UIntPtr)(uint)prompt.Length, ref taken, out seed), options);
+                handle, prompt, Native.Count(prompt), ref taken, out seed), options);
 
         /// Begins a text that goes on from this one. Special tokens that it spells out are tokens.
         public Text Begin(string prompt, Options options = null) => Begin(
@@ -73,7 +73,7 @@ namespace Edgespec
                 Native.Turn[] turns = memory.Turns(messages);
                 return Begin(
                     (ref Native.Options taken, out ulong seed) => Native.edgespec_begin_chat(
-                        handle, turns, (UIntPtr)(uint)turns.Length, ref taken, out seed), options);
+                        handle, turns, Native.Count(turns), ref taken, out seed), options);
             }
         }
 
@@ -84,7 +84,7 @@ namespace Edgespec
             {
                 Native.TranscriptOptions taken = (options ?? new TranscriptOptions()).Taken(memory);
                 Native.Check(Native.edgespec_begin_transcript(
-                    handle, samples, (UIntPtr)(uint)samples.Length, ref taken));
+                    handle, samples, Native.Count(samples), ref taken));
                 var transcript = new Transcript(this);
                 latest = transcript;
                 return transcript;

@@ -49,7 +49,7 @@ namespace Edgespec
             options.use_previous = UsePrevious ? 1 : 0;
             options.prompt = memory.Text(Prompt, "prompt");
             options.temperatures = memory.Doubles(Temperatures);
-            options.temperatures_count = (UIntPtr)(uint)Temperatures.Length;
+            options.temperatures_count = Native.Count(Temperatures);
             options.no_speech = NoSpeech;
             options.min_logprob = MinLogprob;
             options.max_compression = MaxCompression;

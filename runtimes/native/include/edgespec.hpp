@@ -169,7 +169,7 @@ class Session {
     return Session(made);
   }
   // Writes caches and text to a file, whole or not at all; Model::load_session opens it.
-  void save(const std::string& file) { check(edgespec_save(handle_.get(), file.c_str())); }
+  void save(const std::string& file) { check(edgespec_save(handle_.get(), c_text(file))); }
   // The rest of the text that a fork or a loaded session goes on with.
   Text rest() { return Text(handle_.get(), 0); }
   // Positions of the latest prompt that were read, and had to be; any thread may ask.
@@ -253,7 +253,7 @@ inline edgespec_memory estimate(const std::string& folder,
                                 const edgespec_load_options& options = LoadOptions()) {
   edgespec_memory memory = {};
   memory.size = sizeof memory;
-  check(edgespec_estimate(folder.c_str(), &options, &memory));
+  check(edgespec_estimate(c_text(folder), &options, &memory));
   return memory;
 }
 
@@ -277,7 +277,7 @@ class Model {
   Batch batch(std::size_t texts) const { return Batch(handle_.get(), texts); }
   Session load_session(const std::string& file) {
     edgespec_session* made = nullptr;
-    check(edgespec_load_session(handle_.get(), file.c_str(), &made));
+    check(edgespec_load_session(handle_.get(), c_text(file), &made));
     return Session(made);
   }
 

@@ -22,6 +22,7 @@ internal static class Misuse
         Options hot = Plain();
         hot.Temperature = -1;
         Fails("range", Status.Usage, () => session.Begin(Prompt, hot));
+        Nulls(model, session);
 
         Text first = session.Begin(Prompt, Plain());
         IEnumerator<Piece> dropped = first.GetEnumerator();
@@ -44,6 +45,19 @@ internal static class Misuse
             text.Rest();
             Check("the end", text.Ending == Ending.MaxTokens);
         }
+    }
+
+    /// Null is the defaults, an array with nothing in it, or an exception that says what it was.
+    private static void Nulls(Model model, Session session)
+    {
+        Fails("no options", Status.Error, () => Model.Estimate("", null));
+        session.Begin(Prompt, new Options { StopTokens = null });
+        Fails("no tokens", Status.Usage, () => session.Begin((long[])null));
+        Fails("no samples", Status.Usage, () => session.BeginTranscript(null));
+        Check("nothing", model.Decode(null) == "");
+        Fails("half an answer", Status.Usage, () => session.Begin(Prompt, new Options { Answers = new long[1] }));
+        Fails("fewer than none", Status.Usage, () => model.OpenBatch(-1));
+        Throws<ArgumentNullException>("null", () => session.Begin((string)null));
     }
 
     private static void KeptTexts(string[] given, LoadOptions where, Model model, Session session)

@@ -33,6 +33,7 @@ public final class Misuse {
     Options stop = plain();
     stop.stop.add("\ud83d");
     fails("half a stop", EdgespecException.Status.USAGE, () -> session.begin(PROMPT, stop));
+    nulls(model, session);
 
     Text first = session.begin(PROMPT, plain());
     first.next();
@@ -45,6 +46,7 @@ public final class Misuse {
     }
     session.cancel();
     fails("cancelled", EdgespecException.Status.CANCELLED, second::next);
+    check("a cancelled text has no more", !second.hasNext());
 
     keptTexts(given, where, model, session);
     model.close();
@@ -52,6 +54,28 @@ public final class Misuse {
     session.begin(PROMPT, plain()).forEachRemaining(piece -> {});
     closedWhileItRuns(session);
     check("the end", plainText(given, where).ending() == Ending.MAX_TOKENS);
+  }
+
+  /** Null is the defaults, an array with nothing in it, or an exception; the JVM would crash. */
+  private static void nulls(Model model, Session session) {
+    fails("no options", EdgespecException.Status.ERROR, () -> Model.estimate("", null));
+    check("default options", session.begin(PROMPT, null).hasNext());
+    Options none = plain();
+    none.stopTokens = null;
+    check("no stop tokens", session.begin(PROMPT, none).hasNext());
+    fails("no tokens", EdgespecException.Status.USAGE, () -> session.begin((long[]) null, plain()));
+    fails("no samples", EdgespecException.Status.USAGE, () -> session.beginTranscript(null, null));
+    check("nothing", model.decode((long[]) null).isEmpty());
+    Options half = plain();
+    half.answers = new long[] {1};
+    fails("half an answer", EdgespecException.Status.USAGE, () -> session.begin(PROMPT, half));
+    fails("fewer than none", EdgespecException.Status.USAGE, () -> model.openBatch(-1));
+    try {
+      session.begin((String) null, plain());
+      check("a text that is null", false);
+    } catch (NullPointerException expected) {
+      check("null", expected.getMessage().equals("the prompt is null"));
+    }
   }
 
   private static void keptTexts(String[] given, LoadOptions where, Model model, Session session) {

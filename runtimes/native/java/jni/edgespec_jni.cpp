@@ -276,8 +276,7 @@ NATIVE(void, cancel)(JNIEnv*, jclass, jlong session) { edgespec_cancel(session_o
 NATIVE(jlong, openBatch)(JNIEnv* java, jclass, jlong model, jint texts) {
   return guarded<jlong>(java, [&] {
     edgespec_batch* batch = nullptr;
-    const size_t count = texts < 0 ? 0 : static_cast<size_t>(texts);
-    succeed(java, edgespec_open_batch(model_of(model), count, &batch));
+    succeed(java, edgespec_open_batch(model_of(model), static_cast<size_t>(texts), &batch));
     return reinterpret_cast<jlong>(batch);
   });
 }

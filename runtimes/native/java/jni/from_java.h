@@ -19,7 +19,8 @@ inline void check(JNIEnv* java) {
   if (java->ExceptionCheck()) throw Pending();
 }
 
-// The bytes of a text: null becomes an empty one.
+// The functions below take null as an array with nothing in it.
+
 inline std::string bytes_of(JNIEnv* java, jbyteArray array) {
   if (array == nullptr) return {};
   std::string bytes(java->GetArrayLength(array), '\0');
@@ -29,6 +30,7 @@ inline std::string bytes_of(JNIEnv* java, jbyteArray array) {
 }
 
 inline std::vector<std::string> texts_of(JNIEnv* java, jobjectArray arrays) {
+  if (arrays == nullptr) return {};
   std::vector<std::string> texts(java->GetArrayLength(arrays));
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto array = static_cast<jbyteArray>(java->GetObjectArrayElement(arrays, i));
@@ -39,6 +41,7 @@ inline std::vector<std::string> texts_of(JNIEnv* java, jobjectArray arrays) {
 }
 
 inline std::vector<int64_t> longs_of(JNIEnv* java, jlongArray array) {
+  if (array == nullptr) return {};
   std::vector<jlong> longs(java->GetArrayLength(array));
   java->GetLongArrayRegion(array, 0, longs.size(), longs.data());
   check(java);
@@ -46,6 +49,7 @@ inline std::vector<int64_t> longs_of(JNIEnv* java, jlongArray array) {
 }
 
 inline std::vector<float> floats_of(JNIEnv* java, jfloatArray array) {
+  if (array == nullptr) return {};
   std::vector<float> floats(java->GetArrayLength(array));
   java->GetFloatArrayRegion(array, 0, floats.size(), floats.data());
   check(java);
@@ -53,6 +57,7 @@ inline std::vector<float> floats_of(JNIEnv* java, jfloatArray array) {
 }
 
 inline std::vector<double> doubles_of(JNIEnv* java, jdoubleArray array) {
+  if (array == nullptr) return {};
   std::vector<double> doubles(java->GetArrayLength(array));
   java->GetDoubleArrayRegion(array, 0, doubles.size(), doubles.data());
   check(java);

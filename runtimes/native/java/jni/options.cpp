@@ -13,9 +13,10 @@ const char* kept(JNIEnv* java, jbyteArray text, std::string& place) {
 }  // namespace
 
 LoadOptions::LoadOptions(JNIEnv* java, jobject given) {
+  edgespec_load_options_defaults(&options_);
+  if (given == nullptr) return;
   const Object object(java, given);
   const auto text = [&](const char* name) { return object.asked<jbyteArray>(name, "()[B"); };
-  edgespec_load_options_defaults(&options_);
   options_.onnxruntime = kept(java, text("onnxruntimeBytes"), onnxruntime_);
   options_.target_format = kept(java, text("targetFormatBytes"), target_format_);
   options_.draft_format = kept(java, text("draftFormatBytes"), draft_format_);
@@ -25,8 +26,9 @@ LoadOptions::LoadOptions(JNIEnv* java, jobject given) {
 }
 
 Options::Options(JNIEnv* java, jobject given) {
-  const Object object(java, given);
   edgespec_options_defaults(&options_);
+  if (given == nullptr) return;
+  const Object object(java, given);
   options_.temperature = object.real("temperature");
   options_.top_k = object.whole("topK");
   options_.top_p = object.real("topP");
@@ -74,8 +76,9 @@ Options::Options(JNIEnv* java, jobject given) {
 }
 
 TranscriptOptions::TranscriptOptions(JNIEnv* java, jobject given) {
-  const Object object(java, given);
   edgespec_transcript_options_defaults(&options_);
+  if (given == nullptr) return;
+  const Object object(java, given);
   options_.language = kept(java, object.asked<jbyteArray>("languageBytes", "()[B"), language_);
   options_.translate = object.truth("translate");
   options_.timestamps = object.truth("timestamps");
@@ -87,10 +90,12 @@ TranscriptOptions::TranscriptOptions(JNIEnv* java, jobject given) {
   options_.draft = object.asked_number("draftNumber");
   options_.gamma = object.whole("gamma");
   options_.seed = static_cast<uint64_t>(object.whole("seed"));
-  temperatures_ = doubles_of(java, object.asked<jdoubleArray>("temperaturesGiven", "()[D"));
-  temperatures_.reserve(1);  // where there are none, it is no null pointer
-  options_.temperatures = temperatures_.data();
-  options_.temperatures_count = temperatures_.size();
+  if (const auto given_ones = object.asked<jdoubleArray>("temperaturesGiven", "()[D")) {
+    temperatures_ = doubles_of(java, given_ones);
+    temperatures_.reserve(1);  // where there are none, it is no null pointer
+    options_.temperatures = temperatures_.data();
+    options_.temperatures_count = temperatures_.size();
+  }
 }
 
 }  // namespace edgespec_jni

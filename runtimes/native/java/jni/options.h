@@ -12,6 +12,7 @@
 
 namespace edgespec_jni {
 
+// Each is the defaults where Java gives null.
 class LoadOptions {
  public:
   LoadOptions(JNIEnv* java, jobject given);

@@ -72,7 +72,7 @@ Request checked(Request request, const Pair& pair) {
   check(request.edits, pair.manifest().target.vocab_size);
   if (request.max_new_tokens < -1) {
     throw UsageError("max_new_tokens is " + shown(request.max_new_tokens) +
-                     "; give a whole number from 0");
+                     "; give a whole number from 0, or -1 for no limit");
   }
   for (const Token token : request.stop_tokens) {
     if (0 <= token && token < pair.manifest().target.vocab_size) continue;

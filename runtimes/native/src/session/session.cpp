@@ -30,7 +30,7 @@ uint64_t Session::begin(Request request) {
 }
 
 Piece Session::next() {
-  if (text_ == nullptr) throw UsageError("no text was begun in this session; begin one first");
+  if (text_ == nullptr) throw UsageError("no text is being made in this session; begin one first");
   try {
     return computed(text_->next());
   } catch (const Error&) {

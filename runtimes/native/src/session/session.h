@@ -20,7 +20,7 @@ class Session {
   // Begins a text; one that has not ended is dropped. Returns its seed. Throws UsageError: an
   // option is out of its range, the prompt is empty or too long, or the pair transcribes sounds.
   uint64_t begin(Request request);
-  // The next round, then the end. Throws UsageError: no text was begun. CancelledError.
+  // The next round, then the end. Throws UsageError: no text is being made. CancelledError.
   Piece next();
   // The same of a transcript: see `Transcriber`. Throws UsageError: the pair continues texts.
   void begin_transcript(Sound sound, Request request);

@@ -92,7 +92,9 @@ public final class Options {
   }
 
   long[] answersGiven() {
-    return answers;
+    if (answers == null || answers.length % 2 == 0) return answers;
+    throw new EdgespecException(
+        "answers has " + answers.length + " numbers; give a begin and an end of each answer");
   }
 
   long[] stopTokensGiven() {

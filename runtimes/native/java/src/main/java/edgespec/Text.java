@@ -8,6 +8,7 @@ public final class Text implements Iterator<Piece>, Iterable<Piece> {
   private final Session session;
   private final long seed;
   private Ending ending = Ending.GOES_ON;
+  private boolean failed;
 
   Text(Session session, long seed) {
     this.session = session;
@@ -16,16 +17,21 @@ public final class Text implements Iterator<Piece>, Iterable<Piece> {
 
   @Override
   public boolean hasNext() {
-    return ending == Ending.GOES_ON;
+    return ending == Ending.GOES_ON && !failed;
   }
 
-  /** Throws EdgespecException: the text was cancelled, or a model failed. */
+  /** Throws EdgespecException: the text was cancelled, or a model failed; it has no more pieces. */
   @Override
   public Piece next() {
     if (!hasNext()) throw new NoSuchElementException("the text has ended");
-    Piece piece = session.next(this);
-    ending = piece.ending();
-    return piece;
+    try {
+      Piece piece = session.next(this);
+      ending = piece.ending();
+      return piece;
+    } catch (EdgespecException failure) {
+      failed = failure.status() != EdgespecException.Status.USAGE; // another thread uses the session
+      throw failure;
+    }
   }
 
   /** Itself, so that it can stand in a for loop, once. */
@@ -46,7 +52,7 @@ public final class Text implements Iterator<Piece>, Iterable<Piece> {
     return seed;
   }
 
-  /** Why it ended; GOES_ON until then. */
+  /** Why it ended; GOES_ON until then, and where it failed. */
   public Ending ending() {
     return ending;
   }

@@ -4,6 +4,7 @@ import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
+import java.util.Objects;
 
 /** Texts as the library takes them. */
 final class Utf8 {
@@ -11,6 +12,7 @@ final class Utf8 {
 
   /** Throws EdgespecException: the text cannot be written in UTF-8, or the library would cut it. */
   static byte[] of(String text, String what) {
+    Objects.requireNonNull(text, what + " is null");
     if (text.indexOf('\0') >= 0) {
       throw new EdgespecException(what + " has the character U+0000; leave it out");
     }
