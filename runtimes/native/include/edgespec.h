@@ -228,7 +228,7 @@ EDGESPEC_API edgespec_status edgespec_estimate(const char* folder,
                                                const edgespec_load_options* options,
                                                edgespec_memory* memory);
 
-/* Opens the pair that `edgespec export` wrote to a folder. options may be NULL.
+/* Opens the pair that `edgespec export` wrote to a folder; paths are UTF-8. options may be NULL.
  *
  * Where nobody has measured on this machine whether the target is exact, it is measured now: that
  * takes seconds, and the folder keeps the result if it can be written. */

@@ -13,6 +13,7 @@
 // is - if it is empty. SOUND is a file of samples.
 #include <cstring>
 #include <edgespec.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -110,8 +111,17 @@ edgespec::TranscriptOptions transcript_options_of(std::istream& words,
   return options;
 }
 
+std::string bytes_of(const std::string& hexadecimal) {
+  std::string bytes;
+  for (size_t i = 0; i < hexadecimal.size(); i += 2) {
+    bytes += char(std::stoi(hexadecimal.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
 std::vector<float> samples_in(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
+  const std::u8string name(file.begin(), file.end());
+  std::ifstream stream(std::filesystem::path(name), std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(stream), {});
   std::vector<float> samples(bytes.size() / sizeof(float));
   std::memcpy(samples.data(), bytes.data(), samples.size() * sizeof(float));
@@ -136,14 +146,6 @@ std::string written(const std::string& bytes) {
   all << std::hex << std::setfill('0');
   for (const unsigned char byte : bytes) all << std::setw(2) << int(byte);
   return bytes.empty() ? "-" : all.str();
-}
-
-std::string bytes_of(const std::string& hexadecimal) {
-  std::string bytes;
-  for (size_t i = 0; i < hexadecimal.size(); i += 2) {
-    bytes += char(std::stoi(hexadecimal.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
 }
 
 struct Asked {
@@ -188,11 +190,12 @@ std::ostream& operator<<(std::ostream& out, const Made& made) {
 
 // Row invariance was measured on another machine, and is not measured again.
 edgespec::Model opened(char** given) {
+  const std::string pair = bytes_of(given[0]), onnxruntime = bytes_of(given[1]);
   edgespec::LoadOptions where;
-  where.onnxruntime = given[1];
+  where.onnxruntime = onnxruntime.c_str();
   where.threads = 1;
   where.allow_inexact = 1;
-  return edgespec::Model(given[0], where);
+  return edgespec::Model(pair, where);
 }
 
 void texts(char** given) {
@@ -209,6 +212,7 @@ void texts(char** given) {
 }
 
 void saved(char** given) {
+  const std::string file = bytes_of(given[2]);
   edgespec::Model model = opened(given);
   edgespec::Session session = model.session();
   for (std::string line; std::getline(std::cin, line);) {
@@ -216,8 +220,8 @@ void saved(char** given) {
     Made made;
     asked.begun_in(session);
     while (made.ending == EDGESPEC_GOES_ON) {
-      session.save(given[2]);
-      session = model.load_session(given[2]);
+      session.save(file);
+      session = model.load_session(file);
       edgespec::Text rest = session.rest();
       made.add(*rest.begin());
     }
@@ -226,10 +230,11 @@ void saved(char** given) {
 }
 
 void batch(char** given) {
+  const std::string pair = bytes_of(given[0]), onnxruntime = bytes_of(given[1]);
   edgespec::LoadOptions where;
-  where.onnxruntime = given[1];
+  where.onnxruntime = onnxruntime.c_str();
   where.threads = 1;
-  const edgespec::Model model(given[0], where);
+  const edgespec::Model model(pair, where);
   edgespec::Batch batch = model.batch(3);
   std::vector<Made> made;
   int live = 0;
@@ -260,7 +265,7 @@ void transcripts(char** given) {
     const edgespec::TranscriptOptions how = transcript_options_of(words, temperatures);
     std::ostringstream segments;
     segments << std::setprecision(17);
-    edgespec::Transcript transcript = session.begin_transcript(samples_in(sound), how);
+    edgespec::Transcript transcript = session.begin_transcript(samples_in(bytes_of(sound)), how);
     for (const edgespec_segment& one : transcript) {
       segments << ' ' << one.start << ' ' << one.end << ' ' << one.temperature << ' ' << one.logprob
                << ' ' << one.compression << ' ' << one.no_speech << ' '

@@ -6,6 +6,7 @@
 #include "api/guarded.h"
 #include "api/objects.h"
 #include "api/structures.h"
+#include "core/paths.h"
 #include "session/memory_estimate.h"
 #include "session/saved_session.h"
 
@@ -87,7 +88,7 @@ edgespec_status edgespec_save(edgespec_session* session, const char* file) {
   return guarded([&] {
     require(file, "file");
     const SessionInUse in_use(session, "session");
-    edgespec::save(*in_use, file);
+    edgespec::save(*in_use, edgespec::path_of(file));
   });
 }
 
@@ -98,7 +99,7 @@ edgespec_status edgespec_load_session(edgespec_model* model, const char* file,
     require(session, "session");
     *session = nullptr;
     const auto pair = Models::all().open(model, "model")->pair;
-    *session = edgespec::opened_session(edgespec::load_session(pair, file));
+    *session = edgespec::opened_session(edgespec::load_session(pair, edgespec::path_of(file)));
   });
 }
 

@@ -11,6 +11,7 @@
 #include "artifact/manifest_types.h"
 #include "artifact/sha256.h"
 #include "core/error.h"
+#include "core/paths.h"
 #include "core/shown.h"
 #include "core/whole_numbers.h"
 
@@ -209,7 +210,7 @@ void check_version(const Json& version, const std::filesystem::path& folder) {
   if (version == kFormatVersion) return;
   const bool older =
       version.is_boolean() || (version.is_number_integer() && version < kFormatVersion);
-  throw Error(folder.string() + " has format version " + shown_json(version) +
+  throw Error(name_of(folder) + " has format version " + shown_json(version) +
               " and this edgespec reads " + shown(kFormatVersion) + "; " +
               (older ? "export the pair again" : "update edgespec or export the pair again"));
 }
@@ -227,7 +228,7 @@ void check_files(const Manifest& manifest) {
   }
   for (const auto& [name, is] : named) {
     if (manifest.files.contains(name)) continue;
-    throw Error((manifest.folder / kManifest).string() + " does not record " +
+    throw Error(name_of(manifest.folder / kManifest) + " does not record " +
                 shown(std::string_view(name)) + " among its files; export it again");
   }
 }
@@ -265,12 +266,11 @@ uint64_t Manifest::bytes_of(const Variant& variant) const {
   uint64_t bytes = 0;
   for (const auto& entry : files) {
     const std::string& name = entry.first;
-    const std::filesystem::path path = name;
+    const std::filesystem::path path = path_of(name);
     const auto counts = [&](const auto& graph) {
       const bool is_weights = path.extension() == kWeightsExtension;
       return name == graph.second ||
-             (is_weights &&
-              path.parent_path() == std::filesystem::path(graph.second).parent_path());
+             (is_weights && path.parent_path() == path_of(graph.second).parent_path());
     };
     if (std::ranges::any_of(variant.graphs, counts)) bytes += entry.second.bytes;
   }
@@ -283,7 +283,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
     const bool is_folder = std::filesystem::is_directory(folder);
     const std::string lacks =
         is_folder ? std::string(" has no ") + kManifest : ": there is no such folder";
-    throw Error(folder.string() + lacks +
+    throw Error(name_of(folder) + lacks +
                 ", so it is not an exported pair; make one with: edgespec export TARGET DRAFT -o "
                 "DIR");
   }
@@ -300,10 +300,10 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(path.string() + " is damaged (" + error.what() + "); export the pair again");
+    throw Error(name_of(path) + " is damaged (" + error.what() + "); export the pair again");
   }
   if (!is_unchanged)
-    throw Error(path.string() + " was changed after export; export the pair again");
+    throw Error(name_of(path) + " was changed after export; export the pair again");
   check_files(manifest);
   return manifest;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/paths.h"
 
 namespace edgespec {
 namespace {
@@ -86,7 +87,7 @@ std::string sha256_of(const std::filesystem::path& file) {
     content.read(part.data(), std::ssize(part));
     digest.add({part.data(), static_cast<size_t>(content.gcount())});
   }
-  if (!content.eof()) throw Error(file.string() + " cannot be read; copy or export the pair again");
+  if (!content.eof()) throw Error(name_of(file) + " cannot be read; copy or export the pair again");
   return digest.hex();
 }
 

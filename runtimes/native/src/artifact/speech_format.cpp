@@ -6,6 +6,7 @@
 
 #include "artifact/manifest_types.h"
 #include "core/error.h"
+#include "core/paths.h"
 #include "core/shown.h"
 #include "core/whole_numbers.h"
 
@@ -75,7 +76,7 @@ SpeechFormat read_speech_format(const std::filesystem::path& folder, const Expor
     check_types("SpeechFormat", data, kSpeech);
     return format_of(data, model.vocab_size);
   } catch (const std::exception& error) {
-    throw Error(path.string() + " is damaged (" + error.what() + "); export the pair again");
+    throw Error(name_of(path) + " is damaged (" + error.what() + "); export the pair again");
   }
 }
 

@@ -8,12 +8,13 @@
 #endif
 
 #include "core/error.h"
+#include "core/paths.h"
 
 namespace edgespec {
 
 #ifdef _WIN32
 
-SharedObject::SharedObject(const std::string& path) : handle_(LoadLibraryA(path.c_str())) {
+SharedObject::SharedObject(const std::string& path) : handle_(LoadLibraryW(path_of(path).c_str())) {
   if (handle_ != nullptr) return;
   throw UsageError(path + " cannot be loaded (error " + std::to_string(GetLastError()) +
                    "); give the path of ONNX Runtime's library");

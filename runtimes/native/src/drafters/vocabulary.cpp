@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/paths.h"
 #include "core/shown.h"
 #include "core/whole_numbers.h"
 #include "drafters/token_intersection.h"
@@ -85,8 +86,8 @@ std::unique_ptr<Vocabulary> open_vocabulary(const Manifest& manifest) {
   if (draft.vocabulary.empty()) {
     return std::make_unique<SharedTokens>(std::min(target.vocab_size, draft.vocab_size));
   }
-  const std::filesystem::path path = manifest.folder / draft.vocabulary;
-  const std::string file = path.string();
+  const std::filesystem::path path = manifest.folder / path_of(draft.vocabulary);
+  const std::string file = name_of(path);
   nlohmann::json maps;
   std::unique_ptr<Vocabulary> vocabulary;
   int64_t inputs = 0, outputs = 0;

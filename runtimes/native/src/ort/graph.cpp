@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/paths.h"
 #include "core/shown.h"
 #include "ort/packed_weights.h"
 
@@ -44,7 +45,7 @@ OrtOwned<OrtSession> opened(const OrtRuntime& runtime, const Kernels& kernels,
   PackedWeights packed(kernels, file.path, file.sha256);
   OrtSession* made = nullptr;
   runtime.check(runtime.api().CreateSession(runtime.env(), file.path.c_str(), options.get(), &made),
-                file.path.string() + " cannot be loaded");
+                name_of(file.path) + " cannot be loaded");
   OrtOwned<OrtSession> session(made, runtime.api().ReleaseSession);
   packed.keep();
   return session;
@@ -85,7 +86,7 @@ std::vector<int64_t> Graph::said(const char* name, int64_t least) const {
     if (end == last) return numbers;
     next = end + 1;
   }
-  throw Error(path_.string() + " has " + shown(std::string_view(text)) + " as its " + name +
+  throw Error(name_of(path_) + " has " + shown(std::string_view(text)) + " as its " + name +
               "; export the pair again");
 }
 

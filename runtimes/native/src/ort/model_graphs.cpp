@@ -1,12 +1,13 @@
 #include "ort/model_graphs.h"
 
 #include "core/error.h"
+#include "core/paths.h"
 
 namespace edgespec {
 namespace {
 
 GraphFile file_of(const Manifest& manifest, const std::string& name) {
-  return {manifest.folder / name, manifest.files.at(name).sha256};
+  return {manifest.folder / path_of(name), manifest.files.at(name).sha256};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "artifact/canonical_json.h"
 #include "artifact/sha256.h"
+#include "core/paths.h"
 #include "device/changed.h"
 
 namespace edgespec {
@@ -30,7 +31,7 @@ struct WeightFile {
 std::vector<WeightFile> weight_files(const fs::path& folder) {
   std::vector<WeightFile> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
+    const std::string name = name_of(entry.path().filename());
     if (!name.starts_with("weights") || !name.ends_with(".data")) continue;
     found.push_back({name, entry.file_size(), changed_nanoseconds(entry.path())});
   }
@@ -58,19 +59,13 @@ bool is_switched_off() {
   return value != nullptr && std::string_view(value) == "0";
 }
 
-// The kernels take paths in UTF-8.
-std::string utf8(const fs::path& path) {
-  const std::u8string text = path.u8string();
-  return {text.begin(), text.end()};
-}
-
 // Removes files of the same graph that hold no longer. Who maps one keeps it.
 void remove_others(const fs::path& kept) {
-  const std::string name = kept.filename().string();
+  const std::string name = name_of(kept.filename());
   const std::string start = name.substr(0, name.rfind('-') + 1);
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(kept.parent_path(), ignored)) {
-    const std::string other = entry.path().filename().string();
+    const std::string other = name_of(entry.path().filename());
     if (other == name || !other.starts_with(start) || !other.ends_with(".bin")) continue;
     fs::remove(entry.path(), ignored);
   }
@@ -85,9 +80,9 @@ PackedWeights::PackedWeights(const Kernels& kernels, const fs::path& graph,
   for (const WeightFile& file : weights) bytes_ += file.bytes;
   if (bytes_ < kLeastBytes || is_switched_off()) return;
   const std::string identity = identity_of(sha256, weights, kernels.target);
-  const std::string name = graph.stem().string() + "-" + identity.substr(0, kDigits) + ".bin";
-  file_ = graph.parent_path() / kFolder / name;
-  is_mapped_ = kernels.packed_begin(utf8(file_).c_str(), identity.c_str()) != 0;
+  const std::string name = name_of(graph.stem()) + "-" + identity.substr(0, kDigits) + ".bin";
+  file_ = graph.parent_path() / kFolder / path_of(name);
+  is_mapped_ = kernels.packed_begin(name_of(file_).c_str(), identity.c_str()) != 0;
 }
 
 PackedWeights::~PackedWeights() {
@@ -102,9 +97,9 @@ void PackedWeights::keep() {
   if (failed || disk.available / kRoom < bytes_) return;
   fs::create_directory(folder, failed);
   remove_others(file_);
-  const fs::path part = folder / ("." + file_.filename().string() + ".partial");
+  const fs::path part = folder / path_of("." + name_of(file_.filename()) + ".partial");
   has_ended_ = true;
-  const bool is_whole = kernels_.packed_end(utf8(part).c_str()) != 0;
+  const bool is_whole = kernels_.packed_end(name_of(part).c_str()) != 0;
   if (is_whole) fs::rename(part, file_, failed);
   if (!is_whole || failed) fs::remove(part, failed);
   // An empty folder goes; a file of that name is somebody else's.

@@ -8,6 +8,7 @@
 
 #include "artifact/known_invariance.h"
 #include "core/error.h"
+#include "core/paths.h"
 #include "core/shown.h"
 #include "device/machine.h"
 #include "invariance/measure_shared.h"
@@ -33,7 +34,7 @@ constexpr const char* kLibrary = "libonnxruntime.so.1";
 // Refuses what only Python runs, or Python and JavaScript.
 Manifest runnable(Manifest manifest) {
   if (!manifest.host.empty() && manifest.host != "web") {
-    throw UsageError(manifest.folder.string() + " was exported with --for " +
+    throw UsageError(name_of(manifest.folder) + " was exported with --for " +
                      shown(std::string_view(manifest.host)) +
                      "; export it without, or with --for web");
   }
@@ -57,7 +58,9 @@ int checked_threads(int threads) {
 
 }  // namespace
 
-Manifest runnable_manifest(const std::string& folder) { return runnable(read_manifest(folder)); }
+Manifest runnable_manifest(const std::string& folder) {
+  return runnable(read_manifest(path_of(folder)));
+}
 
 int64_t capacity_of(const Manifest& manifest, int64_t asked) {
   const auto limit_of = [](const Exported& model) {
@@ -174,7 +177,7 @@ void Pair::check_may_share() const {
   if (draft_ && draft_->exported.is_block_draft()) refuse_draft("drafts blocks");
   if (draft_ && draft_->exported.reads_target_cache()) refuse_draft("reads its target's cache");
   if (!shares_calls(target_) || (draft_ && !shares_calls(*draft_))) {
-    throw UsageError(manifest_.folder.string() + " has graphs that compute one text in a call" +
+    throw UsageError(name_of(manifest_.folder) + " has graphs that compute one text in a call" +
                      way_out + ", or export the pair again");
   }
   if (!target_.variant.run_by_kernels) {

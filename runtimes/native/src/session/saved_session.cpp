@@ -7,6 +7,7 @@
 
 #include "artifact/sha256.h"
 #include "core/archive.h"
+#include "core/paths.h"
 #include "core/shown.h"
 
 namespace edgespec {
@@ -102,7 +103,7 @@ void check_origin(const Origin& found, const Pair& pair, const std::string& file
     throw UsageError(file + " was saved with " + what + "; " + way_out);
   };
   if (found.folder != here.folder) {
-    refuse("another folder than " + pair.manifest().folder.string(),
+    refuse("another folder than " + name_of(pair.manifest().folder),
            "load the folder that it was saved with");
   }
   const auto compare = [&](const std::string& role, std::string_view was, std::string_view is) {
@@ -145,7 +146,7 @@ void check_kind(FileReader& reader, const std::string& file) {
 // else than a file has the name, such as a folder or a device.
 std::filesystem::path replaced_file(const std::filesystem::path& given) {
   const auto refuse = [&](const char* why) {
-    throw Error("the session cannot be written to " + given.string() + " (" + why +
+    throw Error("the session cannot be written to " + name_of(given) + " (" + why +
                 "); give another file");
   };
   std::error_code failed;
@@ -177,14 +178,14 @@ void save(Session& session, const std::filesystem::path& given) {
   } catch (const std::exception& error) {
     std::error_code ignored;
     std::filesystem::remove(part, ignored);
-    throw Error("the session cannot be written to " + given.string() + " (" + error.what() +
+    throw Error("the session cannot be written to " + name_of(given) + " (" + error.what() +
                 "); make room, or give another file");
   }
 }
 
 std::unique_ptr<Session> load_session(std::shared_ptr<const Pair> pair,
                                       const std::filesystem::path& file) {
-  const std::string name = file.string();
+  const std::string name = name_of(file);
   if (!std::filesystem::is_regular_file(file)) {
     throw UsageError(name + " is no file; give one that edgespec_save wrote");
   }

@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include "core/paths.h"
 #include "text/tokenizer_file.h"
 #include "text/unicode.h"
 
@@ -30,16 +31,16 @@ std::unique_ptr<const Tokenizer> Tokenizer::open(const std::filesystem::path& pa
       throw Error("it has no model");
     }
   } catch (const std::exception& error) {
-    throw Error(path.string() + " is not a tokenizer (" + error.what() +
+    throw Error(name_of(path) + " is not a tokenizer (" + error.what() +
                 "); export the pair again");
   }
   try {
     return std::unique_ptr<const Tokenizer>(new Tokenizer(*std::move(file)));
   } catch (const Error& error) {
-    throw UsageError(path.string() + " has " + error.what() +
+    throw UsageError(name_of(path) + " has " + error.what() +
                      ", which libedgespec does not read; give token ids, or use Python");
   } catch (const std::exception& error) {
-    throw Error(path.string() + " is not a tokenizer (" + error.what() +
+    throw Error(name_of(path) + " is not a tokenizer (" + error.what() +
                 "); export the pair again");
   }
 }
