@@ -342,7 +342,8 @@ def sound():
 
 
 def test_transcripts_are_pythons(platform, answers, whisper_folder, tmp_path):
-    """Segments to the bit, but for numbers that a last bit of a spectrogram changes."""
+    """Segments to the bit, but for numbers that change with last bits: of a spectrogram, and of
+    ONNX Runtime's own operators, which are others on each system."""
     samples = sound()
     samples.tofile(tmp_path / "sound")
     lines = [f"{platform.path(tmp_path / 'sound')} {written(given)}" for given in TRANSCRIPTS]
@@ -360,7 +361,7 @@ def test_transcripts_are_pythons(platform, answers, whisper_folder, tmp_path):
         assert made == [
             (
                 (one.start, one.end, one.temperature, [*one.token_ids], one.text),
-                pytest.approx([one.logprob, one.compression, one.no_speech], abs=1e-5),
+                pytest.approx([one.logprob, one.compression, one.no_speech], abs=1e-4),
             )
             for one in expected.segments
         ]
