@@ -73,7 +73,7 @@ def test_sounds_are_refused_with_pythons_sentences(model, pair, sound):
     assert str(refused.value) == str(expected.value)
 
 
-def test_texts_and_transcripts_are_told_apart(model, pair, native_tiny, tiny):
+def test_texts_and_transcripts_are_told_apart(model, pair, native_tiny, tiny, tmp_path):
     with pytest.raises(EdgespecError) as expected:
         tiny.transcribe(NOISE)
     for call in (lambda: transcribed(native_tiny, NOISE), lambda: next_of(native_tiny)):
@@ -82,11 +82,19 @@ def test_texts_and_transcripts_are_told_apart(model, pair, native_tiny, tiny):
         assert str(refused.value) == str(expected.value)
     way_out = "makes text of sound, not of a prompt; use: edgespec_begin_transcript"
     session = model.session()
-    for call in (lambda: session.begin([1, 2]), lambda: model.batch(2)):
+    chat = [{"role": "user", "content": "Hi"}]
+    for call in (
+        lambda: session.begin([1, 2]),
+        lambda: session.begin("Hi"),
+        lambda: session.begin(chat),
+        lambda: model.batch(2),
+    ):
         with pytest.raises(NativeError, match=way_out):
             call()
-    with pytest.raises(NativeError, match="cannot be forked or saved; transcribe again"):
-        session.fork()
+    for call in (session.fork, lambda: session.save(tmp_path / "session")):
+        with pytest.raises(NativeError, match=r"^a session that transcribes cannot"):
+            call()
+    assert not list(tmp_path.iterdir())
 
 
 def next_of(model, size=None):
@@ -95,7 +103,7 @@ def next_of(model, size=None):
 
 
 def test_wrong_calls_are_errors(model):
-    with pytest.raises(NativeError, match="no transcript was begun in this session; begin one"):
+    with pytest.raises(NativeError, match="no transcript is being made in this session; begin"):
         next_of(model)
     with pytest.raises(NativeError, match="edgespec_segment has the size 8"):
         next_of(model, size=8)
@@ -151,7 +159,7 @@ def test_a_cancelled_transcript_leaves_nothing_behind(model):
         with pytest.raises(NativeError) as cancelled:
             list(segments)
         assert cancelled.value.status == "cancelled"
-        with pytest.raises(NativeError, match="no transcript was begun"):
+        with pytest.raises(NativeError, match="no transcript is being made"):
             transcript.finish()
         again = NativeTranscript(session, NOISE, **GREEDY, **drafting).finish()
         assert (again.segments, again.accepted) == (expected.segments, expected.accepted)

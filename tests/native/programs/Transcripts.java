@@ -48,6 +48,13 @@ public final class Transcripts {
       } catch (IllegalStateException error) {
         System.out.println("dropped");
       }
+      Transcript cancelled = session.beginTranscript(sound, all);
+      session.cancel();
+      try {
+        cancelled.hasNext();
+      } catch (EdgespecException error) {
+        if (cancelled.hasNext()) System.out.println("a cancelled transcript goes on");
+      }
       all.language = "xx";
       try {
         session.beginTranscript(sound, all);

@@ -134,8 +134,8 @@ edgespec_status edgespec_begin_chat(edgespec_session* session, const edgespec_tu
 edgespec_status edgespec_next(edgespec_session* session, edgespec_piece* piece) {
   return guarded([&] {
     require(piece, "piece");
-    edgespec::check_size(*piece);
     const SessionInUse in_use(session, "session");
+    edgespec::check_size(*piece);
     edgespec::fill(piece, in_use.shown(in_use->next()));
   });
 }

@@ -184,7 +184,7 @@ void Pair::check_may_share() const {
     throw Error("the target's format " + shown(std::string_view(target_.variant.name)) +
                 " is not computed by edgespec's kernels alone, so texts that share calls might "
                 "differ from those alone" +
-                way_out + ", or export another format");
+                way_out + ", or load or export another format");
   }
   if (!keeps_bits_in_shared_calls_) {
     throw Error(
@@ -206,6 +206,7 @@ Tokens Pair::text_prompt(std::string_view text) const {
 }
 
 Prompt Pair::chat_prompt(const std::vector<Message>& messages) const {
+  check_continues_texts();
   if (!manifest_.chat) {
     throw UsageError(
         "this model has no chat format that is known here; give a text, or ask from "

@@ -164,6 +164,7 @@ std::filesystem::path replaced_file(const std::filesystem::path& given) {
 }  // namespace
 
 void save(Session& session, const std::filesystem::path& given) {
+  session.check_is_kept();
   const std::filesystem::path file = replaced_file(given);
   const std::filesystem::path part = part_of(file);
   std::string first_line(kFirstLine);

@@ -65,10 +65,13 @@ std::unique_ptr<Session> Session::fork() {
   return session;
 }
 
+void Session::check_is_kept() const {
+  if (!pair_->is_speech()) return;
+  throw UsageError("a session that transcribes cannot be forked or saved; transcribe again");
+}
+
 void Session::archive(Archive& archive) {
-  if (pair_->is_speech()) {
-    throw UsageError("a session that transcribes cannot be forked or saved; transcribe again");
-  }
+  check_is_kept();
   target_->archive(archive);
   bool has_draft = draft_ != nullptr, has_text = text_ != nullptr;
   archive(has_draft, has_text);

@@ -29,8 +29,9 @@ class Session {
   void cancel() { signals_.cancelled = true; }
   const Signals& signals() const { return signals_; }
 
-  // Another with the same caches and text, which goes on from here as this one does. Throws
-  // UsageError: the pair transcribes sounds.
+  // Throws UsageError: it cannot be forked or saved, since the pair transcribes sounds.
+  void check_is_kept() const;
+  // Another with the same caches and text, which goes on from here as this one does.
   std::unique_ptr<Session> fork();
   // Writes or reads caches and text. Throws Error: what was read is impossible; the session is then
   // of no use.

@@ -25,7 +25,7 @@ void Transcriber::begin(Sound sound, Request request) {
 
 TranscriptPiece Transcriber::next() {
   if (transcript_ == nullptr) {
-    throw UsageError("no transcript was begun in this session; begin one first");
+    throw UsageError("no transcript is being made in this session; begin one first");
   }
   try {
     auto segment = transcript_->next();

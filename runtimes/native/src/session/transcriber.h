@@ -27,7 +27,7 @@ class Transcriber {
   // Begins a transcript; one that has not ended is dropped. `request`: draft, γ and seed. Throws
   // UsageError: an option is out of its range, or the sound is too short.
   void begin(Sound sound, Request request);
-  // Throws UsageError: no transcript was begun. CancelledError.
+  // Throws UsageError: no transcript is being made. CancelledError.
   TranscriptPiece next();
 
  private:

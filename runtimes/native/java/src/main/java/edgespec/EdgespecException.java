@@ -29,6 +29,12 @@ public final class EdgespecException extends RuntimeException {
     this.status = Status.values()[status];
   }
 
+  /** Whether a text that failed so has no more pieces: not where another thread uses its session. */
+  boolean endsText() {
+    return status != Status.USAGE;
+  }
+
+  /** What was wrong. */
   public Status status() {
     return status;
   }

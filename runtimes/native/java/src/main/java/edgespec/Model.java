@@ -1,16 +1,21 @@
 package edgespec;
 
-/** A loaded pair. It never changes: threads may share it. */
+/** A loaded pair. It never changes: threads may share it. Close it: nothing else frees its memory. */
 public final class Model implements AutoCloseable {
   private final Handle handle;
 
-  /** Opens the folder that `edgespec export` wrote. */
+  /**
+   * Opens the folder that `edgespec export` wrote.
+   *
+   * @param options null: the defaults
+   * @throws EdgespecException it is no such folder, is damaged, or has what is not known here
+   */
   public Model(String folder, LoadOptions options) {
     byte[] path = Utf8.of(folder, "the folder");
     handle = new Handle("model", Native.load(path, options), Native::close);
   }
 
-  /** What a pair will take, from its manifest alone. */
+  /** What a pair will take, from its manifest alone. Options that are null are the defaults. */
   public static MemoryEstimate estimate(String folder, LoadOptions options) {
     return Native.estimate(Utf8.of(folder, "the folder"), options);
   }

@@ -5,7 +5,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** How a text is made; docs/reference/api.md says more about each option. */
+/**
+ * How a text is made; docs/reference/api.md says more about each option. Null instead of options is
+ * the defaults.
+ */
 public final class Options {
   /** 0: greedy. */
   public double temperature = 0;

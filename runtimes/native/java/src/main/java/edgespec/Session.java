@@ -4,7 +4,7 @@ import java.util.List;
 
 /**
  * One text after the other, with caches of its own. One thread at a time may use it; {@link #cancel}
- * and {@link #close} may be called by any.
+ * and {@link #close} may be called by any. Close it: nothing else frees its memory.
  */
 public final class Session implements AutoCloseable {
   private interface Begin {
@@ -65,7 +65,10 @@ public final class Session implements AutoCloseable {
     return begin(session -> Native.beginText(session, bytes, options));
   }
 
-  /** Begins the answer to a conversation, whose last message is a user's. */
+  /**
+   * Begins the answer to a conversation, whose last message is a user's. Give all of it each time: what
+   * the caches still hold is not computed again.
+   */
   public Text begin(List<Message> messages, Options options) {
     byte[][] roles = new byte[messages.size()][];
     byte[][] contents = new byte[messages.size()][];
@@ -99,7 +102,7 @@ public final class Session implements AutoCloseable {
     }
   }
 
-  /** Frees its caches; a call that another thread has begun ends first. */
+  /** Frees its caches; a call that another thread has begun ends first, sooner after {@link #cancel}. */
   @Override
   public void close() {
     handle.close();

@@ -29,7 +29,7 @@ public final class Text implements Iterator<Piece>, Iterable<Piece> {
       ending = piece.ending();
       return piece;
     } catch (EdgespecException failure) {
-      failed = failure.status() != EdgespecException.Status.USAGE; // another thread uses the session
+      failed = failure.endsText();
       throw failure;
     }
   }

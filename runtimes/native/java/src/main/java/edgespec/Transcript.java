@@ -8,16 +8,26 @@ public final class Transcript implements Iterator<Segment>, Iterable<Segment> {
   private final Session session;
   private Segment latest;
   private boolean isNew;
+  private boolean failed;
 
   Transcript(Session session) {
     this.session = session;
   }
 
-  /** Transcribes up to the next segment. Throws EdgespecException: it was cancelled, or a model failed. */
+  /**
+   * Transcribes up to the next segment. Throws EdgespecException: it was cancelled, or a model failed;
+   * it has no more segments.
+   */
   @Override
   public boolean hasNext() {
+    if (failed) return false;
     if (!isNew && (latest == null || !latest.ended())) {
-      latest = session.nextSegment(this);
+      try {
+        latest = session.nextSegment(this);
+      } catch (EdgespecException failure) {
+        failed = failure.endsText();
+        throw failure;
+      }
       isNew = true;
     }
     return !latest.ended();
