@@ -16,6 +16,7 @@ from depth import deep
 from native_library import LIBRARY, runtime_library
 
 NATIVE = Path(__file__).parents[2] / "runtimes" / "native"
+EXAMPLES = NATIVE / "examples"
 HEADER = NATIVE / "include" / "edgespec.h"
 COMPILERS = {"c": ("cc", "-std=c99"), "cpp": ("c++", "-std=c++17")}
 AVX = re.compile(r"%[yz]mm\d|%k[1-7]\b")
@@ -29,12 +30,11 @@ def output(*command: str | Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def compiled(example: str, language: str, folder: Path) -> Path:
-    """A program of runtimes/native/examples."""
+def compiled(example: str, language: str, folder: Path, sources: Path = EXAMPLES) -> Path:
     compiler, standard = COMPILERS[language]
     if shutil.which(compiler) is None:
         pytest.skip(f"needs {compiler}")
-    program, source = folder / example, NATIVE / "examples" / f"{example}.{language}"
+    program, source = folder / example, sources / f"{example}.{language}"
     flags = [standard, "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE / 'include'}"]
     output(compiler, *flags, source, LIBRARY, f"-Wl,-rpath,{LIBRARY.parent}", "-o", program)
     return program
@@ -58,8 +58,9 @@ def test_its_segments_fit_pages_of_16_kilobytes(built):
 
 @binutils
 def test_its_data_are_constants_but_for_open_handles(built):
-    """Each thread has its message; two values are made once and never change."""
-    known = re.compile(r"k[A-Z]\w*$|message_of_thread\b|Handles<|composition\(.*::rows$|.*::none$")
+    """They are counted; each thread has its message; two values are made once and never change."""
+    state = r"Handles<|next_number\b|message_of_thread\b"
+    known = re.compile(rf"k[A-Z]\w*$|{state}|composition\(.*::rows$|.*::none$")
     symbols = output("nm", "-C", "--defined-only", LIBRARY)
     data = re.findall(r" [bBdD] edgespec::(?:\(anonymous namespace\)::)?(.+)", symbols)
     assert data
@@ -124,8 +125,14 @@ def test_the_examples_transcribe_as_python_does(built, whisper_folder, tmp_path,
     assert (refused.returncode, refused.stderr.count(b"\n")) == (1, 1)
 
 
+def test_a_dropped_text_is_an_error_in_cpp(built, tiny_folder, tmp_path):
+    program = compiled("dropped", "cpp", tmp_path, Path(__file__).parent / "programs")
+    lines = output(program, tiny_folder, runtime_library()).splitlines()
+    assert lines == ["another text has begun in this session", "2 pieces"]
+
+
 def test_examples_are_short():
-    examples = list((NATIVE / "examples").iterdir())
+    examples = list(EXAMPLES.iterdir())
     assert len(examples) >= 9
     assert max(len(file.read_text().splitlines()) for file in examples) <= 40
 

@@ -45,6 +45,21 @@ struct TranscriptOptions : edgespec_transcript_options {
   TranscriptOptions() { edgespec_transcript_options_defaults(this); }
 };
 
+// Which of a session's texts and transcripts is the latest: the others were dropped.
+class Latest {
+ public:
+  explicit Latest(std::shared_ptr<std::uint64_t> begun)
+      : begun_(std::move(begun)), number_(++*begun_) {}
+  // Throws std::logic_error: it was dropped.
+  void check() const {
+    if (*begun_ != number_) throw std::logic_error("another text has begun in this session");
+  }
+
+ private:
+  std::shared_ptr<std::uint64_t> begun_;  // how many have begun
+  std::uint64_t number_;
+};
+
 // The rounds of a text, to be iterated over once.
 class Text {
  public:
@@ -63,7 +78,8 @@ class Text {
     Text* text_;
   };
 
-  Text(edgespec_session* session, std::uint64_t seed) : session_(session), seed_(seed) {
+  Text(edgespec_session* session, std::uint64_t seed, Latest latest)
+      : session_(session), seed_(seed), latest_(std::move(latest)) {
     piece_.size = sizeof piece_;
   }
 
@@ -81,12 +97,14 @@ class Text {
   void advance() {
     ended_ = piece_.ending != EDGESPEC_GOES_ON;
     if (ended_) return;
+    latest_.check();
     check(edgespec_next(session_, &piece_));
     ended_ = piece_.ending != EDGESPEC_GOES_ON && piece_.text_bytes == 0;
   }
 
   edgespec_session* session_;
   std::uint64_t seed_;
+  Latest latest_;
   edgespec_piece piece_ = {};
   bool ended_ = false;
 };
@@ -97,20 +115,21 @@ class Transcript {
   class iterator {
    public:
     explicit iterator(Transcript* transcript) : transcript_(transcript) {}
-    const edgespec_segment& operator*() const { return transcript_->latest_; }
+    const edgespec_segment& operator*() const { return transcript_->segment_; }
     iterator& operator++() {
       transcript_->advance();
       return *this;
     }
     // Whether there are more; every other iterator is the end.
-    bool operator!=(const iterator&) const { return transcript_->latest_.ended == 0; }
+    bool operator!=(const iterator&) const { return transcript_->segment_.ended == 0; }
 
    private:
     Transcript* transcript_;
   };
 
-  explicit Transcript(edgespec_session* session) : session_(session) {
-    latest_.size = sizeof latest_;
+  Transcript(edgespec_session* session, Latest latest)
+      : session_(session), latest_(std::move(latest)) {
+    segment_.size = sizeof segment_;
   }
 
   iterator begin() {
@@ -119,13 +138,17 @@ class Transcript {
   }
   iterator end() { return iterator(this); }
   // The latest segment, or the end: with the language, and how far the transcript is.
-  const edgespec_segment& latest() const { return latest_; }
+  const edgespec_segment& latest() const { return segment_; }
 
  private:
-  void advance() { check(edgespec_next_segment(session_, &latest_)); }
+  void advance() {
+    latest_.check();
+    check(edgespec_next_segment(session_, &segment_));
+  }
 
   edgespec_session* session_;
-  edgespec_segment latest_ = {};
+  Latest latest_;
+  edgespec_segment segment_ = {};
 };
 
 // One text after the other, used by one thread at a time.
@@ -137,30 +160,30 @@ class Session {
     handle_.reset(made);
   }
 
-  // Begins a text of token ids; one that has not ended is dropped.
+  // Begins a text of token ids; one that has not ended is dropped, and throws std::logic_error.
   Text begin(const std::vector<std::int64_t>& prompt, const edgespec_options& options = Options()) {
     std::uint64_t seed = 0;
     check(edgespec_begin(handle_.get(), prompt.data(), prompt.size(), &options, &seed));
-    return Text(handle_.get(), seed);
+    return Text(handle_.get(), seed, Latest(begun_));
   }
   // Begins a text that goes on from this one, in UTF-8.
   Text begin_text(const std::string& prompt, const edgespec_options& options = Options()) {
     std::uint64_t seed = 0;
     check(edgespec_begin_text(handle_.get(), c_text(prompt), &options, &seed));
-    return Text(handle_.get(), seed);
+    return Text(handle_.get(), seed, Latest(begun_));
   }
   // Begins the answer to a conversation.
   Text begin_chat(const std::vector<edgespec_turn>& turns,
                   const edgespec_options& options = Options()) {
     std::uint64_t seed = 0;
     check(edgespec_begin_chat(handle_.get(), turns.data(), turns.size(), &options, &seed));
-    return Text(handle_.get(), seed);
+    return Text(handle_.get(), seed, Latest(begun_));
   }
   // Begins the transcript of a sound: mono, 16,000 samples a second, about -1 to 1.
   Transcript begin_transcript(const std::vector<float>& samples,
                               const edgespec_transcript_options& options = TranscriptOptions()) {
     check(edgespec_begin_transcript(handle_.get(), samples.data(), samples.size(), &options));
-    return Transcript(handle_.get());
+    return Transcript(handle_.get(), Latest(begun_));
   }
   // Another with the same caches and text, which goes on from here as this one does.
   Session fork() {
@@ -171,7 +194,7 @@ class Session {
   // Writes caches and text to a file, whole or not at all; Model::load_session opens it.
   void save(const std::string& file) { check(edgespec_save(handle_.get(), c_text(file))); }
   // The rest of the text that a fork or a loaded session goes on with.
-  Text rest() { return Text(handle_.get(), 0); }
+  Text rest() { return Text(handle_.get(), 0, Latest(begun_)); }
   // Positions of the latest prompt that were read, and had to be; any thread may ask.
   std::pair<std::int64_t, std::int64_t> prompt_progress() {
     std::int64_t read = 0, to_read = 0;
@@ -186,6 +209,7 @@ class Session {
   explicit Session(edgespec_session* made) : handle_(made, edgespec_close_session) {}
 
   std::unique_ptr<edgespec_session, decltype(&edgespec_close_session)> handle_;
+  std::shared_ptr<std::uint64_t> begun_ = std::make_shared<std::uint64_t>(0);
 };
 
 // Several texts at once, each as it is alone, used by one thread at a time.
@@ -272,7 +296,7 @@ class Model {
     handle_.reset(made);
   }
 
-  Session session() { return Session(handle_.get()); }
+  Session session() const { return Session(handle_.get()); }
   // A batch of so many texts at once.
   Batch batch(std::size_t texts) const { return Batch(handle_.get(), texts); }
   Session load_session(const std::string& file) {
