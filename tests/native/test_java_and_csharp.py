@@ -219,6 +219,16 @@ def test_their_transcripts_are_pythons(language, program, whisper_folder, tmp_pa
     assert (dropped, refused) == ("dropped", "language is 'xx'; this model knows en, de, fr")
 
 
+def test_their_examples_transcribe_as_python_does(program, whisper_folder, tmp_path):
+    noise = np.random.default_rng(6).standard_normal(5 * 16000)
+    sound = (0.1 * noise).astype("<f4")
+    (tmp_path / "sound").write_bytes(sound.tobytes())
+    segments = edgespec.load(whisper_folder).transcribe(sound, draft=False).segments
+    expected = "".join(f"{one.start:.2f} {one.end:.2f} {one.text}\n" for one in segments)
+    found = run(*program("Transcribe"), whisper_folder, runtime_library(), tmp_path / "sound")
+    assert found == expected
+
+
 def test_misuse_is_an_exception_and_texts_are_kept(program, tiny_folder, tmp_path):
     output = run(*program("Misuse"), tiny_folder, runtime_library(), tmp_path / "session")
     assert output.splitlines()[-1] == "the end"

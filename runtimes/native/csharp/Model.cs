@@ -16,7 +16,7 @@ namespace Edgespec
         /// Graphs and weights, once for all sessions.
         public ulong Weights { get; }
 
-        /// Of a session, when they are full; they take memory as they are filled.
+        /// Of a session, or of each text of a batch, when they are full; they take memory as they are filled.
         public ulong Caches { get; }
     }
 

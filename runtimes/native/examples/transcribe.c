@@ -14,9 +14,9 @@ int main(int count, char** given) {
   edgespec_model* model;
   edgespec_session* session;
   edgespec_segment segment = {0};
-  FILE* file = count == 4 ? fopen(given[3], "rb") : NULL;
-  if (!file || fseek(file, 0, SEEK_END))
-    return fprintf(stderr, "transcribe PAIR LIBONNXRUNTIME SOUND\n"), 2;
+  if (count != 4) return fprintf(stderr, "transcribe PAIR LIBONNXRUNTIME SOUND\n"), 2;
+  FILE* file = fopen(given[3], "rb");
+  if (!file || fseek(file, 0, SEEK_END)) return perror(given[3]), 1;
   const size_t samples = (size_t)ftell(file) / sizeof(float);
   float* sound = malloc(samples * sizeof(float) + 1);
   rewind(file);

@@ -13,6 +13,7 @@ int main(int count, char** given) {
   }
   try {
     std::ifstream file(given[3], std::ios::binary);
+    if (!file) throw std::runtime_error(std::string(given[3]) + " cannot be read");
     const std::string bytes(std::istreambuf_iterator<char>(file), {});
     std::vector<float> sound(bytes.size() / sizeof(float));
     bytes.copy(reinterpret_cast<char*>(sound.data()), sound.size() * sizeof(float));

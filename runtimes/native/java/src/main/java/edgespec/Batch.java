@@ -4,7 +4,8 @@ import java.util.List;
 
 /**
  * Several texts at once, in calls that they share: each is as it is alone. One thread at a time may
- * use it; {@link #progress}, {@link #cancel} and {@link #close} may be called by any.
+ * use it; {@link #progress}, {@link #cancel} and {@link #close} may be called by any. Close it: nothing
+ * else frees its memory.
  *
  * <pre>for (TextPiece one = batch.next(); one != null; one = batch.next()) show(one);</pre>
  */
