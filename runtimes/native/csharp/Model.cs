@@ -76,7 +76,7 @@ namespace Edgespec
             return new Session(session);
         }
 
-        /// Token ids of a text.
+        /// Token ids of a text, which is not empty.
         public long[] Encode(string text)
         {
             byte[] bytes = Memory.Bytes(text, "the text");
@@ -87,7 +87,7 @@ namespace Edgespec
             return tokens;
         }
 
-        /// The text of token ids, without special tokens.
+        /// The text of token ids, without special tokens and ids that are no token's.
         public string Decode(params long[] tokens)
         {
             var given = Native.Count(tokens);

@@ -1,8 +1,8 @@
 /* libedgespec: exact speculative decoding of exported pairs, for programs in any language.
  *
  * - A model is loaded once and never changes: threads may share it. It has any number of sessions,
- *   each with caches of its own and used by one thread at a time. edgespec_cancel alone may be
- *   called by any thread.
+ *   each with caches of its own and used by one thread at a time; a second one gets an error. Any
+ *   thread may cancel, close, and ask how far a prompt is read.
  * - A session makes one text after the other, in token ids, and is asked for the next piece: there
  *   are no callbacks.
  * - A batch makes several texts at once, in calls that they share: each has the tokens that it has
@@ -12,8 +12,8 @@
  * - Functions that can fail return a status. edgespec_message() then says why in one line, for the
  *   thread that called: the value, the limit, the way out.
  * - Objects may be closed in any order, also while another thread uses them. A session whose model
- * was closed goes on: the model's memory is freed with its last session. A closed handle is an
- * error.
+ *   was closed goes on: the model's memory is freed with its last session. A closed handle is an
+ *   error, always: no later object has it again.
  * - Structures begin with their size and only grow at their end. edgespec_…_defaults fills them in.
  */
 #ifndef EDGESPEC_H
@@ -342,7 +342,8 @@ EDGESPEC_API edgespec_status edgespec_batch_progress(edgespec_batch* batch, int6
  * before the next call of a model. One that has ended stays as it is. */
 EDGESPEC_API void edgespec_batch_cancel(edgespec_batch* batch, int64_t text);
 
-/* Token ids of a text in UTF-8, and the text of token ids, without special tokens.
+/* Token ids of a text in UTF-8, which is not empty; and the text of token ids, without special
+ * tokens and ids that are no token's.
  *
  * Writes as many as there is room for, and says in count or bytes how many there are: call it with
  * no room first, or again with more. No zero is written behind a text. */

@@ -51,7 +51,7 @@ public final class Model implements AutoCloseable {
     }
   }
 
-  /** Token ids of a text. */
+  /** Token ids of a text, which is not empty. */
   public long[] encode(String text) {
     byte[] bytes = Utf8.of(text, "the text");
     long model = handle.acquire();
@@ -62,7 +62,7 @@ public final class Model implements AutoCloseable {
     }
   }
 
-  /** The text of token ids, without special tokens. */
+  /** The text of token ids, without special tokens and ids that are no token's. */
   public String decode(long... tokens) {
     long model = handle.acquire();
     try {
