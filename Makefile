@@ -66,7 +66,7 @@ build/gemma-wheel/gemma-3-270m-q4_k_m.gguf: | .venv/export
 QWEN := build/qwen-wheel/qwen2.5-coder
 build/qwen/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf | .venv/kernels
 	$(BIN)/edgespec export $(QWEN)-1.5b-instruct-q4_k_m.gguf models/qwen2.5-coder-1.5b-draft \
-		--target-format int4 --target-format int8 --draft-format int8 --calibration none -o build/qwen --force
+		--target-format int4 --target-format int8 --draft-format int4 --calibration none -o build/qwen --force
 
 # The same with its sibling as the draft, which is dearer: for comparisons.
 build/qwen-sibling/edgespec.json: .venv/export $(QWEN)-1.5b-instruct-q4_k_m.gguf $(QWEN)-0.5b-instruct-q4_k_m.gguf | .venv/kernels

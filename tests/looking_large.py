@@ -31,7 +31,8 @@ def find_of_target(folder: Path, **found: Any) -> None:
 
 
 def forget_findings(folder: Path) -> dict[str, Any]:
-    """Drops what was measured of a pair's target, and returns it."""
+    """Drops what was measured of a pair's target, at export and by whoever loaded the folder since;
+    returns the first."""
     found: list[dict[str, Any]] = []
 
     def drop(manifest: dict[str, Any]) -> None:
@@ -40,6 +41,7 @@ def forget_findings(folder: Path) -> dict[str, Any]:
         target["row_invariance"] = None
 
     edit_manifest(folder, drop)
+    (folder / "row_invariance.json").unlink(missing_ok=True)
     return found[0]
 
 
