@@ -126,7 +126,8 @@ void PackedInt4Int8::multiply(const QuantizedRows& rows, const float* scale, con
                               float* y, const Threads& threads) const {
   if (rows.count == 0) return;
   const Int8Product product{out_, rows, Int8Inputs(rows), Corrections(rows), scale, added, y};
-  const int64_t panels = rounded_up_quotient(out_, kInt8Outputs), panel_bytes = groups_ * kGroupBytes;
+  const int64_t panels = rounded_up_quotient(out_, kInt8Outputs),
+                panel_bytes = groups_ * kGroupBytes;
   if (rows.count <= kMaxRows) {
     each_panel(panels, panel_bytes, threads, [&](int64_t panel) {
       const PackedPanel packed{panel, packed_.get() + panel * panel_bytes, groups_};

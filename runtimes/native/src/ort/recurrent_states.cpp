@@ -122,8 +122,8 @@ std::optional<StateStep> RecurrentStates::step(int64_t length, int64_t rows, int
   for (const Slot& source : sources) {
     const int64_t again = length - source.length;
     if (again != 0 && !(again <= most && recent_.has(source.length, length))) continue;
-    return StateStep{start_, number_,       source.number, free_slot(source.number),
-                     source.length, length, rows,          count,
+    return StateStep{start_,        number_, source.number, free_slot(source.number),
+                     source.length, length,  rows,          count,
                      kept};
   }
   return std::nullopt;

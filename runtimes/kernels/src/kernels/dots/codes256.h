@@ -38,8 +38,8 @@ EDGESPEC_INLINE Codes looked_up(const std::byte* numbers, const uint8_t* indices
   return {_mm256_shuffle_epi8(sixteen, _mm256_loadu_si256(halves)),
           _mm256_shuffle_epi8(sixteen, _mm256_loadu_si256(halves + 1))};
 }
-// codes · steps + offsets, of codes of 4 bits. A product fits into a byte, so that one multiplication
-// makes two: of two codes that have the same step.
+// codes · steps + offsets, of codes of 4 bits. A product fits into a byte, so that one
+// multiplication makes two: of two codes that have the same step.
 EDGESPEC_INLINE Codes even_bytes(Codes steps) {
   const __m256i even = _mm256_set1_epi16(0xFF);
   return {_mm256_and_si256(steps.low, even), _mm256_and_si256(steps.high, even)};

@@ -33,8 +33,8 @@ EDGESPEC_INLINE Codes looked_up(const std::byte* numbers, const uint8_t* indices
   const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers));
   return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(sixteen), _mm512_loadu_si512(indices))};
 }
-// codes · steps + offsets, of codes of 4 bits. A product fits into a byte, so that one multiplication
-// makes two: of two codes that have the same step.
+// codes · steps + offsets, of codes of 4 bits. A product fits into a byte, so that one
+// multiplication makes two: of two codes that have the same step.
 EDGESPEC_INLINE Codes even_bytes(Codes steps) {
   return {_mm512_and_si512(steps.v, _mm512_set1_epi16(0xFF))};
 }

@@ -79,8 +79,8 @@ void multiply_block(const Int8Product& product, int64_t first_row, int64_t rows,
     store_tile<3>(sums[kTileRows] + kLanes, sizeof *sums);
   }
   for (int part = 0; part < kParts; ++part) {
-    store_column(sums[0] + kLanes * part, first_row, rows, panel.index * kInt8Outputs + kLanes * part,
-                 product);
+    store_column(sums[0] + kLanes * part, first_row, rows,
+                 panel.index * kInt8Outputs + kLanes * part, product);
   }
 }
 
