@@ -12,8 +12,7 @@
 //     expanded          codes of 4 bits as 8-bit weights, with steps that `even_bytes` makes
 //     Dots              sums of 16 outputs over products of codes of up to 5 bits, for one row
 //     kInt8Step         inputs that are packed together: a step; kInt8Run of them follow one
-//                       another,
-//                       then comes the next output
+//                       another, then comes the next output
 //     Int8Inputs        rows as the products of 8-bit weights read them
 //     Int8Sums<count>   sums of a panel over products of 8-bit weights, for `count` rows
 #pragma once
