@@ -14,24 +14,26 @@ import java.nio.file.Path;
 import java.util.Locale;
 
 public final class Transcribe {
-  public static void main(String[] given) throws IOException {
+  public static void main(String[] given) {
     if (given.length != 3) {
       System.err.println("Transcribe PAIR LIBONNXRUNTIME SOUND");
       System.exit(2);
     }
     LoadOptions where = new LoadOptions();
     where.onnxruntime = given[1];
-    ByteBuffer bytes = ByteBuffer.wrap(Files.readAllBytes(Path.of(given[2])));
-    float[] sound = new float[bytes.remaining() / Float.BYTES];
-    bytes.order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(sound);
-
     try (Model model = new Model(given[0], where);
         Session session = model.openSession()) {
+      ByteBuffer bytes = ByteBuffer.wrap(Files.readAllBytes(Path.of(given[2])));
+      float[] sound = new float[bytes.remaining() / Float.BYTES];
+      bytes.order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer().get(sound);
       for (Segment one : session.beginTranscript(sound, new TranscriptOptions())) {
         System.out.printf(Locale.ROOT, "%.2f %.2f %s%n", one.start(), one.end(), one.text());
       }
     } catch (EdgespecException failure) {
       System.err.println(failure.getMessage());
+      System.exit(1);
+    } catch (IOException failure) {
+      System.err.println(given[2] + " cannot be read");
       System.exit(1);
     }
   }
