@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgespec.artifact.hosts import GPU, NPU, WEB
 from edgespec.errors import needs_extra
 
 __all__ = ["BUILT_IN", "ExportRequest", "export_request", "run_export"]
@@ -60,22 +59,17 @@ def export_request(
 ) -> ExportRequest:
     """A request, with defaults for what was not asked for.
 
-    The draft comes from the catalogue. Without a target format, or for the web, a draft is in int8;
-    otherwise, and for a GPU, in fp32; for an NPU in fp16.
+    The draft comes from the catalogue. It is in int8; for a GPU in fp32, for an NPU in fp16.
     """
-    from edgespec_export.default_format import DRAFT_FORMATS
+    from edgespec_export.default_format import usual_draft_formats
 
     if draft is None and not no_draft:
         draft = _draft_from_catalogue(target)
-    chosen = target_formats is None and host != GPU
-    usual = DRAFT_FORMATS if chosen or host == WEB else ("fp32",)
-    if host == NPU:
-        usual = ("fp16",)
     return ExportRequest(
         target,
         draft,
         target_formats,
-        draft_formats or usual,
+        draft_formats or usual_draft_formats(host),
         cache_formats or ("fp32",),
         calibration,
         draft_tokens,

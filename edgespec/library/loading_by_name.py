@@ -102,7 +102,7 @@ def export(
         no_draft: take none from the catalogue; the pair drafts by prompt lookup. adapter: a LoRA
             adapter of the target: a folder or a hub id.
         target_formats, draft_formats: number formats such as "int8"; the first is the pair's
-            default. None: int8 where it is near fp32.
+            default. None: int8 where it is near fp32; a draft is int8.
         cache_formats: of the target's keys and values: "fp32", "fp16", "int8" or "int8-bf16".
         calibration: texts for int4: "built-in", "none", or a file. host: "web", "gpu" or "npu".
         gammas, capacity: for an NPU: drafted tokens, of each a graph; positions of the cache.

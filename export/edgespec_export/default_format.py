@@ -1,7 +1,8 @@
-"""Which number format a target gets where none was asked for; see docs/decisions/0021.
+"""Which number format a model gets where none was asked for; see docs/decisions/0021.
 
 int8 is about four times as small and as fast as fp32. A target that is small enough to be written
-twice is written in both formats and compared on a sample of text; a large one becomes int8.
+twice is written in both formats and compared on a sample of text; a large one becomes int8. So does
+a draft, whatever its target is in: the text does not depend on a draft's precision.
 """
 
 from __future__ import annotations
@@ -11,15 +12,22 @@ import logging
 import shutil
 from pathlib import Path
 
+from edgespec.artifact.hosts import GPU, NPU
 from edgespec.artifact.manifest import Exported, Manifest, Variant
 
-__all__ = ["DRAFT_FORMATS", "candidate_formats", "with_chosen_format"]
+__all__ = ["candidate_formats", "usual_draft_formats", "with_chosen_format"]
 
 logger = logging.getLogger("edgespec")
 
 COMPARED_BYTES = 2_000_000_000  # of float32 weights, up to which both formats are written
 MAX_KL = 0.02  # nats: SmolLM2-135M has 0.011 and loses 1 % of perplexity
-DRAFT_FORMATS = ("int8",)  # the text does not depend on a draft's precision
+# Of drafts for hosts that run no int8.
+HOSTS_DRAFT_FORMATS: dict[str | None, tuple[str, ...]] = {GPU: ("fp32",), NPU: ("fp16",)}
+
+
+def usual_draft_formats(host: str | None) -> tuple[str, ...]:
+    """Those of a draft where none is asked for: int8, if what the export is for runs it."""
+    return HOSTS_DRAFT_FORMATS.get(host, ("int8",))
 
 
 def candidate_formats(float32_bytes: int, measure: bool) -> tuple[str, ...]:

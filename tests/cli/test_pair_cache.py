@@ -242,6 +242,24 @@ def test_an_export_into_the_cache_is_replaced_only_when_asked(own_checkpoints):
     run("export", target, "--force", *ONE)
 
 
+@pytest.mark.parametrize("target_format", ["int4", "fp32", None])
+def test_a_draft_is_int8_whatever_format_its_target_is_asked_for_in(own_checkpoints, target_format):
+    formats = None if target_format is None else (target_format,)
+    request = export_request(*map(str, own_checkpoints), target_formats=formats)
+    assert (request.target_formats, request.draft_formats) == (formats, ("int8",))
+
+
+def test_a_draft_for_a_host_without_int8_has_the_host_s_format(own_checkpoints):
+    names = list(map(str, own_checkpoints))
+    hosts = {"web": ("int8",), "gpu": ("fp32",), "npu": ("fp16",)}
+    for formats in (None, ("fp16",)):
+        found = {
+            host: export_request(*names, target_formats=formats, host=host).draft_formats
+            for host in hosts
+        }
+        assert found == hosts
+
+
 def test_every_request_has_a_folder_of_its_own(own_checkpoints):
     target, draft = map(str, own_checkpoints)
     requests = [

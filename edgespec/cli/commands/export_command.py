@@ -84,7 +84,7 @@ CACHES = (
     "draft_formats",
     multiple=True,
     callback=check_formats,
-    help=f"{FORMATS}int8; with a --target-format fp32.",
+    help=f"{FORMATS}int8.",
 )
 @click.option(
     "--cache-format", "cache_formats", multiple=True, callback=check_cache_formats, help=CACHES
