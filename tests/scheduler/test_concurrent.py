@@ -238,7 +238,7 @@ def test_more_texts_than_caches_are_one_line(shared):
     many = shared.many(1)
     with (
         many.stream("a", max_new_tokens=4),
-        pytest.raises(edgespec.UsageError, match="1 texts are being made"),
+        pytest.raises(edgespec.UsageError, match="1 text is being made, as"),
     ):
         many.stream("b")
     assert many.free == 1

@@ -105,9 +105,10 @@ class Batch:
         """
         free = [slot for slot in self._slots if slot.is_free]
         if not free:
+            made = "1 text is" if len(self._slots) == 1 else f"{len(self._slots)} texts are"
             raise UsageError(
-                f"{len(self._slots)} texts are being made, as many as there are caches; finish or "
-                "close one first, or ask for more texts"
+                f"{made} being made, as many as there are caches; finish or close one first, or "
+                "ask for more texts"
             )
         tokens = (prompt := self.encoded(prompt, options)).tokens
         slot = free[0]

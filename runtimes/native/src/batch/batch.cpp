@@ -64,9 +64,10 @@ Batch::Slot& Batch::free_slot(const Tokens& prompt) {
     most = kept;
   }
   if (best == nullptr) {
-    throw UsageError(shown(int64_t(std::ssize(slots_))) +
-                     " texts are being made, as many as there are caches; finish or cancel one "
-                     "first, or open a batch for more texts");
+    const int64_t count = std::ssize(slots_);
+    throw UsageError((count == 1 ? "1 text is" : shown(count) + " texts are") +
+                     " being made, as many as there are caches; finish or cancel one first, or "
+                     "open a batch for more texts");
   }
   const std::lock_guard lock(numbers_);
   const auto first = slots_.begin() + (best - slots_.data());
