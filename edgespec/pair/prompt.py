@@ -94,6 +94,7 @@ class PromptEncoder:
         tools: Sequence[Tool] = (),
         options: ChatOptions | None = None,
         most: int | None = None,
+        what: str = "the prompt",
     ) -> Prompt:
         """The token ids of a prompt.
 
@@ -106,6 +107,7 @@ class PromptEncoder:
             options: how messages are written.
             most: tokens that the model reads. Longer texts are refused before they are encoded, as
                 far as their length says it. None: any number.
+            what: it is called where it is refused.
 
         Raises:
             UsageError: it is something else, empty or no Unicode, or the model does not chat.
@@ -114,7 +116,7 @@ class PromptEncoder:
             return given
         if isinstance(given, str):
             _check_no_tools(tools)
-            check_text(given, "the prompt")
+            check_text(given, what)
             if not self.adds_chat(chat):
                 self._check_length(given, most)
                 encoding = self._reader.encodings([given], True)[0]
@@ -123,15 +125,15 @@ class PromptEncoder:
             return Prompt(self._conversation([user_message(given)], (), options, most).tokens)
         if isinstance(given, (bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
             raise UsageError(
-                f"the prompt is {shortened(given)}; give text, token ids, or chat messages"
+                f"{what} is {shortened(given)}; give text, token ids, or chat messages"
             )
         parts: list[object] = list(given)
         if not parts:
-            raise UsageError("the prompt is empty; give at least one token")
+            raise UsageError(f"{what} is empty; give at least one token")
         if any(isinstance(part, Mapping) for part in parts):
             return self._conversation(cast(list[Message], parts), tools, options, most)
         _check_no_tools(tools)
-        return Prompt(_token_ids(parts), is_continued=True)
+        return Prompt(_token_ids(parts, what), is_continued=True)
 
     def adds_chat(self, chat: bool | None) -> bool:
         """Whether a text gets the chat format."""
@@ -275,9 +277,9 @@ def _positions(assistant_spans: Sequence[range], offsets: Sequence[tuple[int, in
     return positions
 
 
-def _token_ids(prompt: Sequence[object]) -> list[int]:
+def _token_ids(prompt: Sequence[object], what: str) -> list[int]:
     """Raises UsageError where an entry is not a whole number: a list of texts is not a prompt."""
     wrong = [token for token in prompt if not isinstance(token, Integral)]
     if wrong:
-        raise UsageError(f"the prompt holds {shortened(wrong[0])}; give one text, or token ids")
+        raise UsageError(f"{what} holds {shortened(wrong[0])}; give one text, or token ids")
     return [int(token) for token in prompt if isinstance(token, Integral)]

@@ -109,15 +109,18 @@ def test_tokens_of_one_character_begin_where_it_does(tool_pair):
 @pytest.mark.parametrize(
     ("text", "prompt", "reason"),
     [
-        ("", None, "the prompt is empty"),
+        ("", None, "the text is empty"),
         ("", "a", "the text is empty"),
-        ([], "a", "the prompt is empty"),
+        ([], "a", "the text is empty"),
         ([272], "a", "token 272"),
         ([-1], "a", "token -1"),
         ("a" * 3000, None, "the cache holds"),
         ("a" * 1100, "b" * 1100, "the cache holds"),
         ("\ud800", "a", "is not Unicode"),
-        (3, "a", "the prompt is 3"),
+        (3, "a", "the text is 3"),
+        (5, None, "the text is 5"),
+        (["a"], None, "the text holds 'a'"),
+        ("a", 5, "the prompt is 5"),
     ],
     ids=lambda value: repr(value)[:12],
 )

@@ -73,7 +73,7 @@ def _split(
 
 
 def _encode(engine: TextEngine, text: str | Sequence[int]) -> list[int]:
-    return engine.encoder(text, False).tokens
+    return engine.encoder(text, False, what="the text").tokens
 
 
 def _given(engine: TextEngine, prompt: PromptInput, chat: bool | None) -> Prompt:
