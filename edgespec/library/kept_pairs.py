@@ -124,7 +124,7 @@ def read_kept(folder: Path) -> KeptPair:
     except OSError as error:
         raise EdgespecError(f"{file} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise EdgespecError(f"{file} is damaged ({error})") from None
+        raise EdgespecError(f"{file} is damaged ({error}); export the pair again") from None
 
 
 def find_kept(name: str) -> KeptPair:
@@ -143,6 +143,8 @@ def find_kept(name: str) -> KeptPair:
         names = ", ".join(pair.name for pair in near[:5])
         raise EdgespecError(f"{shortened(name)} means {len(near)} exports; give one: {names}")
     also = f"there is no folder {shortened(name)}, and " if looks_like_a_path(name) else ""
+    if Path(name).is_dir():
+        also = f"the folder {shortened(name)} has no {MANIFEST}, and "
     raise EdgespecError(f"{also}no export is called {shortened(name)}; edgespec list names them")
 
 

@@ -127,6 +127,42 @@ def test_what_show_says_of_a_folder_elsewhere_can_be_pasted(tiny_folder, tmp_pat
     assert f"edgespec tune '{folder}'" in run("show", str(folder)).stdout
 
 
+@pytest.mark.parametrize("place", ["kept", "elsewhere"])
+def test_show_refuses_what_inspect_calls_damaged_in_the_same_line(
+    tiny_folder, home, tmp_path, place
+):
+    def cut(folder):
+        graph = min(folder.rglob("*.onnx"))
+        graph.write_bytes(graph.read_bytes()[:-1])
+
+    def changed(folder):
+        data = json.loads((folder / MANIFEST).read_text())
+        (folder / MANIFEST).write_text(json.dumps({**data, "created_by": "edgespec 9"}))
+
+    def signed(folder):
+        data = json.loads((folder / MANIFEST).read_text()) | {"host": "toaster"}
+        (folder / MANIFEST).write_text(json.dumps({**data, "digest": manifest_digest(data)}))
+
+    def missing(folder):
+        (folder / "tokenizer.json").unlink()
+
+    for damage in (cut, changed, signed, missing):
+        name = f"{damage.__name__}--01234567"
+        folder = keep(tiny_folder, (home if place == "kept" else tmp_path) / name)
+        asked = name if place == "kept" else folder
+        assert run("show", asked).stdout
+        damage(folder)
+        said = run("inspect", asked, code=1).stderr
+        assert len(said.splitlines()) == 1
+        assert run("show", asked, code=1).stderr == said
+
+
+def test_show_says_what_a_folder_that_is_no_export_lacks(tmp_path):
+    said = run("show", tmp_path, code=1).stderr
+    assert said.startswith(f"edgespec: the folder {str(tmp_path)[:20]!r}"[:-1])
+    assert f" has no {MANIFEST}, and no export is called" in said
+
+
 def test_what_is_no_export_is_passed_over_and_an_old_format_is_not(tiny_folder, home):
     (home / "file").write_text("x")
     (home / "empty").mkdir()
