@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from command import run
 
 PROMPT = "You keep the lighthouse at the end of the mole. " * 5
@@ -47,3 +49,12 @@ def test_a_file_of_another_pair_is_one_line(chat_folder, tiny_folder, tmp_path):
     assert len(refused.stderr.splitlines()) == 1
     assert "another model" in refused.stderr
     assert (tmp_path / "kept").read_bytes() == kept
+
+
+@pytest.mark.parametrize("command", ["generate", "serve"])
+def test_an_empty_path_is_one_line_before_anything_is_loaded(command, tmp_path, monkeypatch):
+    """A shell's variable that is not set; the folder of the process was not meant."""
+    monkeypatch.chdir(tmp_path)
+    refused = run(command, "nosuch", "--prompt-cache", "", code=2).stderr
+    assert refused == "edgespec: --prompt-cache is empty; give a path, or leave it out\n"
+    assert list(tmp_path.iterdir()) == []

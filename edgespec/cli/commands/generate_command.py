@@ -25,7 +25,7 @@ from edgespec.cli.options import (
 from edgespec.cli.parameters.grammar_options import GRAMMAR, grammar_option
 from edgespec.cli.parameters.loading_options import LOADING, Loading
 from edgespec.cli.parameters.model_defaults import check_greedy, generation_options
-from edgespec.cli.parameters.prompt_cache import with_prompt_cache
+from edgespec.cli.parameters.prompt_cache import CachePath, with_prompt_cache
 from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ __all__ = ["generate"]
 )
 @click.option(
     "--prompt-cache",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=CachePath(dir_okay=False, path_type=Path),
     help="Keep the prompt's cache in this file, or begin with what it keeps; the text is the same.",
 )
 @GRAMMAR

@@ -11,6 +11,7 @@ import click
 
 from edgespec.cli.checks import check_files, check_provider
 from edgespec.cli.options import THREADS, Command, together
+from edgespec.cli.parameters.prompt_cache import CachePath
 
 if TYPE_CHECKING:
     from edgespec.artifact.manifest import Manifest
@@ -160,7 +161,7 @@ def PROMPT_CACHE(command: Command) -> Command:  # noqa: N802
     return together(
         click.option(
             "--prompt-cache",
-            type=click.Path(file_okay=False, path_type=Path),
+            type=CachePath(file_okay=False, path_type=Path),
             help="Keep what caches hold in this folder, also over a restart. It then holds what "
             "users wrote.",
         ),

@@ -1,18 +1,30 @@
-"""`--prompt-cache FILE` of a command that makes one text."""
+"""`--prompt-cache`, and what it does for a command that makes one text."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from edgespec.cli.progress_lines import say
+from edgespec.errors import UsageError
 
 if TYPE_CHECKING:
     from edgespec.pair.generation_options import GenerationOptions
     from edgespec.pair.pair import Pair
     from edgespec.pair.prompt import Prompt, PromptInput
 
-__all__ = ["with_prompt_cache"]
+__all__ = ["CachePath", "with_prompt_cache"]
+
+
+class CachePath(click.Path):
+    """Of a file or a folder with kept prompts; an empty one would be the folder of the process."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            raise UsageError("--prompt-cache is empty; give a path, or leave it out")
+        return super().convert(value, param, ctx)
 
 
 def with_prompt_cache(
