@@ -10,6 +10,7 @@ import random
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from depth import DEEP, by_turns
 from edgespec.artifact.chat_format import user_message
 from edgespec.artifact.kept import tensor_file
 from edgespec.errors import EdgespecError, UsageError
+from edgespec.pair.keeping.identity import check_target
+from edgespec.pair.opening import loading
 from edgespec_runtimes.ort.keeping import kept_sequence
 
 FORMS = ["fp32", "int8"]  # products of ONNX Runtime, and of the kernels
@@ -214,8 +217,39 @@ def refused(pair, file) -> str:
 
 def test_what_was_kept_with_other_models_is_refused(chat_folder, tool_pair, kept, form):
     assert "another model" in refused(tool_pair, kept)
-    other = opened(chat_folder, target_format={"fp32": "int8", "int8": "fp32"}[form])
-    assert "another model" in refused(other, kept)
+    runs = {"fp32": "int8", "int8": "fp32"}[form]
+    other = opened(chat_folder, target_format=runs)
+    assert f"with the target in {form}, and it runs in {runs}" in refused(other, kept)
+
+
+def test_a_file_of_another_format_is_refused_before_anything_is_measured(
+    chat_folder, kept, form, monkeypatch
+):
+    for name in ("invariance_here", "open_model"):
+        monkeypatch.setattr(loading, name, None)
+    runs = {"fp32": "int8", "int8": "fp32"}[form]
+    with pytest.raises(EdgespecError, match=f"the target in {form}, and it runs in {runs}"):
+        opened(chat_folder, target_format=runs, prefix=kept)
+
+
+def test_what_is_said_of_another_target_is_cut_between_words():
+    here = {"target.model": "1", "target.runtime": "2", "target.title": "a/model int8, run, here"}
+
+    def said(title, **changed) -> str:
+        with pytest.raises(EdgespecError) as error:
+            check_target(Path("file"), here | {"target.title": title} | changed, here)
+        assert len(str(error.value)) < 500
+        return str(error.value)
+
+    other = {"target.model": "3"}
+    assert "another export of a/model, whose" in said("a/model int8, run, here", **other)
+    assert "in int4, and it runs in int8" in said("a/model int4, run, here", **other)
+    assert "(b/model int4), and this is a/model int8" in said("b/model int4, run", **other)
+    assert f"({'word ' * 31}…)" in said("word " * 99, **other)
+    assert "programs (a/model int8, old), and" in said(
+        "a/model int8, old", **{"target.runtime": ""}
+    )
+    assert "another model (…)" in said("x" * 9999 + " int8", **other)
 
 
 def test_what_was_kept_with_other_programs_is_refused(chat_folder, kept, form, monkeypatch):

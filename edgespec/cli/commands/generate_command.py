@@ -103,7 +103,8 @@ def generate(
     text = _prompt(prompt, file)
     check_text(text, "the prompt")
     arguments = generation_options(loading.manifest, options)
-    pair = loading.pair(plainly=no_draft)
+    is_kept = prompt_cache is not None and prompt_cache.exists()
+    pair = loading.pair(plainly=no_draft, prefix=prompt_cache if is_kept else None)
     given: PromptInput = text
     if system is None and answer_start is None:
         arguments["chat"] = in_chat_format(chat, pair.manifest)

@@ -86,11 +86,13 @@ class Loading:
         options["allow_inexact"] = plainly or options.get("allow_inexact", False)
         return options
 
-    def pair(self, plainly: bool = False) -> Pair:
-        """The pair, loaded with `to_decode`."""
+    def pair(self, plainly: bool = False, prefix: Path | None = None) -> Pair:
+        """The pair, loaded with `to_decode` and a kept prompt, which is refused before the rest."""
         from edgespec.pair.opening.loading import load
 
-        pair = load(self.folder, **self.to_decode(plainly))
+        options = self.to_decode(plainly)
+        options["prefix"] = prefix
+        pair = load(self.folder, **options)
         pair.when_full = self.when_full
         if self.prompt_cache is not None:
             pair.keep_prompts(self.prompt_cache, self.prompt_cache_bytes)

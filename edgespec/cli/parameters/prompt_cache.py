@@ -30,12 +30,12 @@ class CachePath(click.Path):
 def with_prompt_cache(
     pair: Pair, prompt: PromptInput, options: GenerationOptions, file: Path
 ) -> Prompt:
-    """The prompt's tokens, after the pair was given what the file keeps; a file that is not there
+    """The prompt's tokens. The pair was loaded with what the file keeps; a file that is not there
     is made, of this prompt.
 
     Raises:
         UsageError: the prompt is refused.
-        EdgespecError: the file was kept with other models or programs, or cannot be used.
+        EdgespecError: the file cannot be written.
     """
     from edgespec.core.model import common_length
 
@@ -43,7 +43,7 @@ def with_prompt_cache(
     read = engine.read.prompt(prompt, options, engine.longest_prompt)
     if not file.exists():
         pair.save_prefix(read, file)
-    pair.use_prefix(file)
+        pair.use_prefix(file)
     kept = engine.prefix_tokens
     common = common_length(kept, read.tokens)
     if 2 * common < min(len(kept), len(read.tokens)):

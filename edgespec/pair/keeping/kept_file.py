@@ -8,26 +8,22 @@ be computed here: so no text and no log-probability depends on it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
-from edgespec.artifact.hosts import GPU
 from edgespec.artifact.kept.tensor_file import Arrays, file_bytes, read_tensors, write_tensors
-from edgespec.errors import EdgespecError, printable, shortened
-from edgespec.pair.opening.runtime import machine_of
+from edgespec.errors import EdgespecError, shortened
+from edgespec.pair.keeping.identity import DRAFT, MODEL, TARGET, check_target, identity_of
 
 if TYPE_CHECKING:
     from edgespec.pair.parts import PairParts
 
-__all__ = ["KeptFile", "PrefixContent", "Prefixes", "identity_of", "open_prefix", "prefix_content"]
+__all__ = ["KeptFile", "PrefixContent", "Prefixes", "open_prefix", "prefix_content"]
 
 KIND = "edgespec prefix 1"
-MODEL, RUNTIME = "model", "runtime"  # what a file says of a role, beside its arrays
-TARGET, DRAFT = "target", "draft"
 
 
 @runtime_checkable
@@ -88,10 +84,13 @@ class KeptFile:
         return partial(_all, forget)
 
 
-def open_prefix(parts: PairParts, path: Path) -> KeptFile:
+def open_prefix(here: Mapping[str, str], path: Path) -> KeptFile:
     """A file, if its numbers are those that would be computed here.
 
     The draft's are left out where they are of another draft, which changes no text.
+
+    Args:
+        here: the `identity` of the pair that is to use it.
 
     Raises:
         EdgespecError: as `Pair.use_prefix`.
@@ -99,14 +98,7 @@ def open_prefix(parts: PairParts, path: Path) -> KeptFile:
     metadata, arrays = read_tensors(path)
     if metadata.get("kind") != KIND:
         raise EdgespecError(f"{path} holds no kept prefix that this edgespec reads; keep it anew")
-    here = identity_of(parts)
-    for name, what in ((MODEL, "another model or export"), (RUNTIME, "other programs")):
-        if metadata.get(f"{TARGET}.{name}") != here[f"{TARGET}.{name}"]:
-            title = printable(metadata.get(f"{TARGET}.title", "?")[:100])
-            raise EdgespecError(
-                f"{path} was kept with {what} ({title}), whose numbers may be others; keep it "
-                "anew with this pair"
-            )
+    check_target(path, metadata, here)
     by_role: dict[str, dict[str, object]] = {TARGET: {}, DRAFT: {}}
     for name, array in arrays.items():
         role, _, own = name.partition(".")
@@ -116,7 +108,7 @@ def open_prefix(parts: PairParts, path: Path) -> KeptFile:
             )
         by_role[role][own] = array
     same = all(metadata.get(name) == value for name, value in here.items())
-    if not same or not by_role[DRAFT] or parts.draft is None:
+    if not same or not by_role[DRAFT] or f"{DRAFT}.{MODEL}" not in here:
         del by_role[DRAFT]
     try:
         return KeptFile(path, cast("Mapping[str, Arrays]", by_role))
@@ -173,29 +165,6 @@ def prefix_content(
             "or holds nothing; keep prompts with the provider cpu"
         )
     return PrefixContent({"kind": KIND, **identity_of(parts)}, cast(Arrays, arrays))
-
-
-def identity_of(parts: PairParts) -> dict[str, str]:
-    """What the bits of the caches depend on."""
-    manifest = parts.manifest
-    models = {TARGET: manifest.target, DRAFT: manifest.draft}
-    said: dict[str, str] = {}
-    for (role, model), variant, device in zip(
-        models.items(), parts.formats, parts.devices, strict=True
-    ):
-        if model is None or variant is None:
-            continue
-        of = model.variants[variant]
-        files = [manifest.files[name].sha256 for _, name in sorted(of.graphs.items())]
-        files += [each.sha256 for _, each in sorted(manifest.weights(role, variant).items())]
-        if manifest.host == GPU:  # its kernels depend on it
-            files.append(str(parts.target.capacity))
-        machine = machine_of(device)
-        here = machine.kernels if of.run_by_kernels and machine.kernels else machine.digest
-        said[f"{role}.{MODEL}"] = hashlib.sha256(" ".join(files).encode()).hexdigest()
-        said[f"{role}.{RUNTIME}"] = f"{machine.runtime}, {here}"
-        said[f"{role}.title"] = f"{model.source} {variant}, {machine.runtime}, {machine.kernels}"
-    return said
 
 
 def _draft_agrees(parts: PairParts) -> bool:

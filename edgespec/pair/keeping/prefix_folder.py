@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from edgespec.core.model import common_length
 from edgespec.errors import EdgespecError
-from edgespec.pair.keeping.kept_file import identity_of, open_prefix, prefix_content
+from edgespec.pair.keeping.identity import identity_of
+from edgespec.pair.keeping.kept_file import open_prefix, prefix_content
 
 if TYPE_CHECKING:
     from edgespec.pair.parts import PairParts
@@ -49,7 +50,8 @@ class PrefixFolder:
     def __init__(self, parts: PairParts, folder: Path, most_bytes: int) -> None:
         self._parts = parts
         self._most_bytes = most_bytes
-        said = " ".join(identity_of(parts).values())
+        self._identity = identity_of(parts)
+        said = " ".join(self._identity.values())
         self._folder = folder / hashlib.sha256(said.encode()).hexdigest()[:16]
         self._tokens: dict[Path, list[int]] = {}
         self._in_use: dict[Path, Callable[[], None]] = {}
@@ -59,7 +61,7 @@ class PrefixFolder:
                 begun.unlink()
         for file in sorted(self._folder.glob(f"*{SUFFIX}")):
             try:
-                self._tokens[file] = open_prefix(parts, file).tokens
+                self._tokens[file] = open_prefix(self._identity, file).tokens
             except EdgespecError as error:
                 logger.warning("%s", error)
                 self._remove(file)
@@ -74,7 +76,7 @@ class PrefixFolder:
         forget = self._in_use.pop(file, None)
         if forget is None:
             try:
-                forget = open_prefix(self._parts, file).use(self._parts)
+                forget = open_prefix(self._identity, file).use(self._parts)
             except EdgespecError as error:
                 logger.warning("%s", error)
                 self._remove(file)

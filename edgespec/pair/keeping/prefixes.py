@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgespec.errors import UsageError
+from edgespec.pair.keeping.identity import identity_of
 from edgespec.pair.keeping.kept_file import open_prefix, prefix_content
 from edgespec.pair.keeping.prefix_folder import PrefixFolder
 
@@ -63,7 +64,7 @@ class KeepsPrefixes(ABC):
                 programs, whose numbers may be others.
         """
         engine = self.text_engine
-        kept = open_prefix(engine.parts, Path(path))
+        kept = open_prefix(identity_of(engine.parts), Path(path))
         engine.use_prefix(kept)
         return len(kept.tokens)
 

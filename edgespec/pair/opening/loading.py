@@ -21,6 +21,8 @@ from edgespec.drafters.corpus import read_corpus
 from edgespec.drafters.registry import available
 from edgespec.drafters.remembered_texts import RememberedTexts
 from edgespec.drafters.vocabulary_map import open_vocabulary
+from edgespec.pair.keeping.identity import identity
+from edgespec.pair.keeping.kept_file import KeptFile, open_prefix
 from edgespec.pair.opening.invariance_cache import invariance_here, known_invariance
 from edgespec.pair.opening.memory_estimate import check_memory, estimated_memory
 from edgespec.pair.opening.runtime import checked_capacity, open_model
@@ -95,8 +97,9 @@ def load(
     manifest, tokenizer = read_manifest(folder := Path(folder)), load_tokenizer(folder)
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
-    invariance_of = known_invariance if allow_inexact else invariance_here
     capacity = _capacity(manifest, setup, capacity)
+    kept = None if prefix is None else _kept_prompt(Path(prefix), manifest, setup, capacity)
+    invariance_of = known_invariance if allow_inexact else invariance_here
     invariance = invariance_of(folder, manifest, setup.target_format, setup.device, capacity)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
     parts = PairParts(
@@ -117,7 +120,7 @@ def load(
         template=read_chat_template(folder, manifest.files),
         occupied=OneAtATime(waits=wait),
     )
-    return _pair(folder, parts, prefix)
+    return _pair(folder, parts, kept)
 
 
 def _mark_used(folder: Path, parts: PairParts) -> None:
@@ -126,6 +129,13 @@ def _mark_used(folder: Path, parts: PairParts) -> None:
     tested = parts.exact or not parts.allow_inexact
     known = is_default and tested and parts.devices[0].provider == CPU
     mark_used(folder, parts.exact if known else None)
+
+
+def _kept_prompt(file: Path, manifest: Manifest, setup: ResolvedSetup, capacity: int) -> KeptFile:
+    """A file of a kept prompt, which is refused before anything is measured or opened."""
+    formats = setup.target_format, setup.draft_format
+    devices = setup.device, setup.draft_device
+    return open_prefix(identity(manifest, formats, devices, capacity), file)
 
 
 def _shares_calls(
@@ -141,14 +151,14 @@ def _shares_calls(
     return target.shares_calls and measured and variant.run_by_kernels
 
 
-def _pair(folder: Path, parts: PairParts, prefix: str | Path | None) -> Pair:
+def _pair(folder: Path, parts: PairParts, kept: KeptFile | None) -> Pair:
     """The pair of these parts: speech models need their speech formats."""
     _mark_used(folder, parts)
     drafting = parts.drafting()
     if not parts.manifest.target.is_speech:
         pair = Pair(parts, drafting)
-        if prefix is not None:
-            pair.use_prefix(prefix)
+        if kept is not None:
+            pair.text_engine.use_prefix(kept)
         return pair
     from edgespec.pair.speech_engine import SpeechEngine
 
