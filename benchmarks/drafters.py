@@ -14,18 +14,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
-from statistics import geometric_mean, median
-from typing import Any, NamedTuple
+from statistics import geometric_mean
+from typing import Any
 
 import edgespec
-from edgespec.core.stats import Stats
-from peers.prompts import Request, first_of_kinds, of_file
 from record import begin, write_result
+from ways import PLAIN, Run, Speed, Way, add_prompts, answered, over
 
-PROMPTS = Path(__file__).with_name("prompts") / "six_kinds.json"
 WAYS: dict[str, dict[str, Any]] = {
-    "plain": {"draft": False},
+    PLAIN: {"draft": False},
     "lookup": {"draft": "lookup"},
     "model": {"draft": "model"},
     "both": {"draft": "both"},
@@ -34,58 +31,21 @@ WAYS: dict[str, dict[str, Any]] = {
 DEFAULT = "both"
 
 
-class Speed(NamedTuple):
-    """Tokens a second without the prompt and the first round, and of the whole generation; and
-    tokens of a call of the target, which are 1 of plain decoding."""
-
-    decoding: float
-    whole: float
-    per_call: float
-
-
-def speed(stats: Stats) -> Speed:
-    return Speed(
-        stats.decode_tokens_per_second, stats.tokens_per_second, stats.tokens_per_target_call
-    )
-
-
-def answered(
-    pair: edgespec.Pair, request: Request, turn: int, **sampling: Any
-) -> tuple[dict[str, Speed], int]:
-    """The speed of every way, and how many texts are not the plain one."""
-    names = list(WAYS)
-    speeds, texts = {}, {}
-    for name in names[turn % len(names) :] + names[: turn % len(names)]:
-        made = pair.generate(
-            request.prompt,
-            chat=True,
-            max_new_tokens=request.max_new_tokens,
-            **WAYS[name],
-            **sampling,
-        )
-        speeds[name] = speed(made.stats)
-        texts[name] = made.token_ids
-    return speeds, sum(text != texts["plain"] for text in texts.values())
-
-
-def row(kind: str, runs: Sequence[dict[str, Speed]]) -> dict[str, Any]:
+def row(kind: str, runs: Sequence[Run]) -> dict[str, Any]:
     """Medians of the speeds over plain decoding."""
     found: dict[str, Any] = {"kind": kind, "runs": len(runs)}
     for field in Speed._fields:
-        ratios = {
-            way: median(getattr(run[way], field) / getattr(run["plain"], field) for run in runs)
-            for way in WAYS
-        }
+        ratios = {way: over(runs, way, PLAIN, field) for way in WAYS}
         best = max((way for way in WAYS if way != DEFAULT), key=lambda way: ratios[way])
-        ratio = median(getattr(run[DEFAULT], field) / getattr(run[best], field) for run in runs)
-        found[field] = ratios | {"best": best, "default_over_best": ratio}
+        best_ratio = over(runs, DEFAULT, best, field)
+        found[field] = ratios | {"best": best, "default_over_best": best_ratio}
     return found
 
 
 def show(found: dict[str, Any]) -> None:
     for field in Speed._fields:
         values = found[field]
-        ways = "  ".join(f"{way} {values[way]:.2f}" for way in WAYS if way != "plain")
+        ways = "  ".join(f"{way} {values[way]:.2f}" for way in WAYS if way != PLAIN)
         print(
             f"{found['kind']:12} {field:9} {ways}  "
             f"default over {values['best']}: {values['default_over_best']:.2f}"
@@ -98,24 +58,12 @@ def main() -> None:
     parser.add_argument("--target-format")
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--top-p", type=float, default=1.0)
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--each", type=int, help="use so many prompts of each kind")
-    parser.add_argument("--prompts", type=Path, nargs="+", default=[PROMPTS])
+    add_prompts(parser)
     options, record = begin(parser)
     pair = edgespec.load(options.pair, threads=options.threads, target_format=options.target_format)
-    runs: dict[str, list[dict[str, Speed]]] = {}
-    different = 0
-    requests = [request for file in options.prompts for request in of_file(file)]
-    for turn, request in enumerate(first_of_kinds(requests, options.each)):
-        for repeat in range(options.repeats):
-            sampling = {
-                "temperature": options.temperature,
-                "top_p": options.top_p,
-                "seed": 1000 * repeat + turn,
-            }
-            speeds, others = answered(pair, request, turn + repeat, **sampling)
-            runs.setdefault(request.kind, []).append(speeds)
-            different += others
+    sampling = {"temperature": options.temperature, "top_p": options.top_p}
+    ways = {name: Way(pair, {**how, **sampling}) for name, how in WAYS.items()}
+    runs, different = answered(ways, options)
     rows = [row(kind, of_kind) for kind, of_kind in runs.items()]
     for found in rows:
         show(found)
