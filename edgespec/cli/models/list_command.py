@@ -136,7 +136,7 @@ def show(name: str, as_json_: bool) -> None:
     folder = Path(name)
     pair = read_kept(folder.absolute()) if (folder / MANIFEST).is_file() else find_kept(name)
     if pair.format_version == FORMAT_VERSION:
-        read_manifest(Path(pair.path))  # refuses what is damaged, as all that use it do
+        read_manifest(Path(pair.path))  # refuses what is damaged
     parts = {
         path.name: bytes_of(path)
         for path in sorted(Path(pair.path).iterdir())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from edgespec.artifact.kept.tensor_file import Arrays, file_bytes, read_tensors, write_tensors
 from edgespec.errors import EdgespecError, shortened
-from edgespec.pair.keeping.identity import DRAFT, MODEL, TARGET, check_target, identity_of
+from edgespec.pair.keeping.identity import DRAFT, TARGET, check_target, identity_of
 
 if TYPE_CHECKING:
     from edgespec.pair.parts import PairParts
@@ -108,7 +108,7 @@ def open_prefix(here: Mapping[str, str], path: Path) -> KeptFile:
             )
         by_role[role][own] = array
     same = all(metadata.get(name) == value for name, value in here.items())
-    if not same or not by_role[DRAFT] or f"{DRAFT}.{MODEL}" not in here:
+    if not same or not by_role[DRAFT] or "draft.model" not in here:
         del by_role[DRAFT]
     try:
         return KeptFile(path, cast("Mapping[str, Arrays]", by_role))

@@ -98,9 +98,8 @@ def load(
     request = LoadRequest(threads, target_format, draft_format, provider, draft_provider)
     setup = resolve_setup(manifest, profile_of_this_machine(folder, manifest), request)
     capacity = _capacity(manifest, setup, capacity)
-    kept = None if prefix is None else _kept_prompt(Path(prefix), manifest, setup, capacity)
-    invariance_of = known_invariance if allow_inexact else invariance_here
-    invariance = invariance_of(folder, manifest, setup.target_format, setup.device, capacity)
+    kept = _kept_prompt(prefix, manifest, setup, capacity)
+    invariance = _invariance(folder, manifest, setup, capacity, is_measured=not allow_inexact)
     target, draft = _models(folder, manifest, setup, invariance, capacity)
     parts = PairParts(
         manifest,
@@ -131,11 +130,23 @@ def _mark_used(folder: Path, parts: PairParts) -> None:
     mark_used(folder, parts.exact if known else None)
 
 
-def _kept_prompt(file: Path, manifest: Manifest, setup: ResolvedSetup, capacity: int) -> KeptFile:
-    """A file of a kept prompt, which is refused before anything is measured or opened."""
+def _kept_prompt(
+    prefix: str | Path | None, manifest: Manifest, setup: ResolvedSetup, capacity: int
+) -> KeptFile | None:
+    """Refuses a wrong file before anything is measured or opened."""
+    if prefix is None:
+        return None
     formats = setup.target_format, setup.draft_format
     devices = setup.device, setup.draft_device
-    return open_prefix(identity(manifest, formats, devices, capacity), file)
+    return open_prefix(identity(manifest, formats, devices, capacity), Path(prefix))
+
+
+def _invariance(
+    folder: Path, manifest: Manifest, setup: ResolvedSetup, capacity: int, *, is_measured: bool
+) -> RowInvariance | None:
+    """The target's on this machine."""
+    found = invariance_here if is_measured else known_invariance
+    return found(folder, manifest, setup.target_format, setup.device, capacity)
 
 
 def _shares_calls(
