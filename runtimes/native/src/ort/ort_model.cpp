@@ -202,20 +202,20 @@ std::optional<StateStep> OrtModel::state_step(int64_t rows, int64_t count) {
 
 // By the calls that computed the positions before, so they have the same bits.
 void OrtModel::compute_again(int64_t start) {
-  const std::vector<CachedPosition> before = cached_;
+  const std::vector<CachedPosition> again(cached_.begin() + start, cached_.end());
   Tokens tokens;
-  std::vector<LongCall> plan;
-  for (const CachedPosition& position : before) {
+  std::vector<LongCall> plan(start);
+  for (const CachedPosition& position : again) {
     tokens.push_back(position.token);
     plan.push_back(position.call);
   }
   rewind(start);
-  const int64_t count = std::ssize(before);
+  const int64_t count = std::ssize(plan);
   while (length() < count) {
-    const int64_t first = length();
-    const int64_t end = std::min(call_end(first, plan, calls_.max_rows.value_or(1)), count);
-    read(std::span(tokens).subspan(first, end - first));
-    cached_.insert(cached_.end(), before.begin() + first, before.begin() + end);
+    const int64_t first = length() - start;
+    const int64_t end = std::min(call_end(length(), plan, calls_.max_rows.value_or(1)), count);
+    read(std::span(tokens).subspan(first, end - length()));
+    cached_.insert(cached_.end(), again.begin() + first, again.begin() + (end - start));
   }
 }
 
