@@ -57,8 +57,9 @@ def frequent_vocabulary(
 
     Args:
         always: tokens that are included however rare they are: those that end a text.
-        embeddings: [target's tokens, width] of the target. A token that the draft lacks maps to
-            the token with the smallest angle between the embeddings.
+        embeddings: [target's tokens, width] of the target, on any device; the maps are on the CPU.
+            A token that the draft lacks maps to the token with the smallest angle between the
+            embeddings.
     """
     counts = Counter(token for text in texts for token in text)
     order = dict.fromkeys(always)
@@ -67,6 +68,6 @@ def frequent_vocabulary(
     outputs = torch.tensor(sorted(list(order)[:size]))
     directions = torch.nn.functional.normalize(embeddings.float(), dim=1)
     parts = torch.split(directions, 2048)  # all similarities at once would take gigabytes
-    inputs = torch.cat([(part @ directions[outputs].T).argmax(1) for part in parts])
+    inputs = torch.cat([(part @ directions[outputs].T).argmax(1) for part in parts]).cpu()
     inputs[outputs] = torch.arange(len(outputs))
     return DraftVocabulary(outputs, inputs)

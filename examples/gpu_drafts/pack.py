@@ -1,0 +1,77 @@
+"""Packs a target for another machine: python examples/gpu_drafts/pack.py TARGET PAIR OUT
+
+The file OUT (.safetensors) is all that the machine with the GPU needs of the target: its config,
+its matrices in 4 bits as PAIR has them, and its table in float16. The draft learns from the weights
+that will run. Only activations differ, which int4 rounds to 8 bits and a GPU does not, and the
+table, which the export has in int8.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from safetensors.numpy import save_file
+
+from edgespec_distill.models.untrained_draft import GGUF_ENTRIES
+from edgespec_distill.plan import has_known_layers
+from edgespec_export.checkpoint.checkpoint import Checkpoint, open_checkpoint
+from edgespec_export.checkpoint.sources import resolve
+from edgespec_export.families.decoder_only import DecoderOnly
+from edgespec_export.families.tensor_check import fitted
+
+GRAPH = Path("target", "int4", "decoder.onnx")  # in a pair
+
+
+def exported_weights(graph: Path) -> dict[str, np.ndarray]:
+    """The tensors of an exported int4 target by their names there, without its tables.
+
+    Matrices are named by what is one below the other, as "a.weight+b.weight.int4": uint8
+    [out, groups, 16], two codes in a byte, with ".scale" and ".minimum" float16 [out, groups].
+    Norms and biases are float32.
+    """
+    return {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in onnx.load(graph).graph.initializer
+        if tensor.name.startswith("model.") and "embed_tokens" not in tensor.name
+    }
+
+
+def tables(checkpoint: Checkpoint, family: DecoderOnly) -> dict[str, np.ndarray]:
+    """Embedding and, if it is another matrix, head: float16 [vocabulary, width]."""
+    weights = family.view(checkpoint.weights)
+    names = {"model.embed_tokens.weight": family.table, "lm_head.weight": family.head}
+    return {
+        name: np.asarray(weights.read(stored)).astype(np.float16)
+        for name, stored in names.items()
+        if not (name == "lm_head.weight" and family.tied_head)
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", help="folder, GGUF file, hub id or short name")
+    parser.add_argument("pair", type=Path, help="its export with --target-format int4")
+    parser.add_argument("out", type=Path, help="NAME.safetensors")
+    arguments = parser.parse_args()
+    checkpoint = open_checkpoint(resolve(arguments.target))
+    family = fitted(checkpoint)
+    if not (isinstance(family, DecoderOnly) and has_known_layers(family)):
+        raise SystemExit(f"{checkpoint.label} is not like a Llama; edgespec distill may train it")
+    config = {key: value for key, value in checkpoint.config.items() if key not in GGUF_ENTRIES}
+    config |= {
+        "eos_token_id": list(checkpoint.eos_token_ids),
+        "pad_token_id": None,
+        "tie_word_embeddings": family.tied_head,
+    }
+    tensors = exported_weights(arguments.pair / GRAPH) | tables(checkpoint, family)
+    save_file(tensors, arguments.out, metadata={"config": json.dumps(config)})
+    print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""A packed target (pack.py) as a transformers model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM
+
+
+def open_target(file: Path, device: str, dtype: torch.dtype) -> Any:
+    """The model with the weights that the int4 export has, rounded to `dtype`.
+
+    Raises:
+        SystemExit: a weight is missing.
+    """
+    with safe_open(file, "pt", device=device) as packed:
+        config = AutoConfig.for_model(**json.loads(packed.metadata()["config"]))
+        with torch.device(device):
+            model: Any = AutoModelForCausalLM.from_config(config)
+        empty = dict(model.named_parameters())
+        for parameter in empty.values():
+            # Buffers keep their type: angles of late positions would differ in bf16.
+            parameter.data = torch.empty_like(parameter, dtype=dtype)
+            parameter.requires_grad_(requires_grad=False)
+        for name in packed.keys():  # noqa: SIM118 (it is no dictionary)
+            if not name.endswith((".scale", ".minimum")):
+                stacked = name.removesuffix(".int4").split("+")
+                rows = [len(empty[one]) for one in stacked]
+                parts = values_of(packed, name).split(rows)
+                for one, part in zip(stacked, parts, strict=True):
+                    empty.pop(one).copy_(part)
+    if empty:
+        raise SystemExit(f"{file} lacks {', '.join(empty)}; pack the target again")
+    return model.eval()
+
+
+def values_of(packed: Any, name: str) -> Tensor:
+    """A tensor in float32: code · scale + minimum, if it is in 4 bits.
+
+    Args:
+        packed: an open safetensors file; see pack.py for its tensors.
+    """
+    stored: Tensor = packed.get_tensor(name)
+    if not name.endswith(".int4"):
+        return stored.float()
+    scale, minimum = (
+        packed.get_tensor(f"{name}.{part}").float()[..., None] for part in ("scale", "minimum")
+    )
+    codes = torch.stack([stored & 15, stored >> 4], -1).flatten(-2)  # [out, groups, 32]
+    return (codes * scale + minimum).flatten(1)

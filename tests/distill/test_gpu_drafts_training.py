@@ -1,0 +1,250 @@
+"""Claim: a draft learns on a GPU what edgespec distill would teach it, and can be exported then."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+
+import edgespec
+from depth import one_in
+from eagle_checkpoints import write_eagle
+from edgespec_distill.data.draft_vocabulary import frequent_vocabulary
+from edgespec_distill.data.examples import Text
+from edgespec_distill.training.budget import Budget
+from edgespec_distill.training.loss import forward_kl, total_variation
+from edgespec_export.export_pair import export_pair
+from gpu_drafts import module, packed, program, write_packable
+
+judging, packed_target, started, training, training_batch, writing = map(
+    module,
+    ("judging", "packed_target", "started_draft", "training", "training_batch", "writing"),
+)
+TOKENS, NEW_TOKENS = 200, 180
+PROMPTS = [[65 + n, 66, 67 + n % 5, *range(70, 70 + n % 7)] for n in range(24)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_packable(tmp_path_factory.mktemp("llama") / "target", "llama")
+
+
+@pytest.fixture(scope="module")
+def file(folder, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return packed(folder, tmp_path_factory.mktemp("packed"), monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def model(file):
+    return packed_target.open_target(file, "cpu", torch.float32)
+
+
+@pytest.fixture(scope="module")
+def texts(model):
+    return writing.greedy_texts(model, PROMPTS, 20)
+
+
+@pytest.fixture(scope="module")
+def vocabulary(model, texts):
+    table = model.get_input_embeddings().weight
+    return frequent_vocabulary([text.output for text in texts], [1], NEW_TOKENS, table)
+
+
+@pytest.fixture(params=[False, True], ids=["own tables", "target's tables"])
+def start(request, folder, tmp_path):
+    """A finished draft of 200 tokens."""
+    write_eagle(folder, tmp_path / "start", tokens=TOKENS, target_tables=request.param)
+    plan = {"layers": 1, "eagle": True, "vocabulary": TOKENS, "target_tables": request.param}
+    record = {"target": "tiny", "plan": plan}
+    (tmp_path / "start" / "distillation.json").write_text(json.dumps(record))
+    return tmp_path / "start"
+
+
+def reader(model, vocabulary, draft):
+    return partial(
+        training_batch.batch_of, model, vocabulary=vocabulary, layers=draft.target_layers
+    )
+
+
+@pytest.fixture
+def draft(start, model, vocabulary):
+    return started.started_draft(start, vocabulary, model.get_input_embeddings().weight)
+
+
+def test_a_start_keeps_what_it_learnt_and_gets_new_rows_from_the_target(
+    start, draft, model, vocabulary
+):
+    stored = load_file(start / "model.safetensors")
+    maps = json.loads((start / "draft_vocabulary.json").read_text())
+    table = model.get_input_embeddings().weight
+    new = dict(draft.named_parameters())
+    for name, tensor in stored.items():
+        if "embed_tokens" not in name:
+            torch.testing.assert_close(new[name].detach(), tensor, rtol=0, atol=0)
+    own = stored.get("model.embed_tokens.weight")
+    place = {token: row for row, token in enumerate(maps["outputs"])}
+    shared = 0
+    for row, token in enumerate(vocabulary.outputs.tolist()):
+        keeps = own is not None and token in place
+        wanted = own[place[token]] if keeps else table[token]
+        assert torch.equal(draft.lm_head.weight[row], wanted)
+        assert torch.equal(draft.model.embed_tokens.weight[row], wanted)
+        shared += token in place
+    assert 0 < shared < NEW_TOKENS
+    assert draft.config.vocab_size == NEW_TOKENS
+    assert vocabulary.outputs[draft.config.eos_token_id] == 1
+
+
+@torch.no_grad()
+def test_a_batch_has_the_targets_distribution_before_each_token_of_an_output(
+    model, draft, texts, vocabulary
+):
+    chosen = [texts[0], texts[6], Text([9], [5, 6])]
+    batch = reader(model, vocabulary, draft)(chosen)
+    tokens, since, p, features = [], [], [], batch.features
+    for row, text in enumerate(chosen):
+        whole = model(torch.tensor([[*text.prompt, *text.output]]), output_hidden_states=True)
+        first = len(text.prompt) - 1
+        found = whole.logits[0, first : first + len(text.output)].softmax(-1)
+        p.append(found[:, vocabulary.outputs])
+        tokens += text.output
+        since += range(len(text.output))
+        states = whole.hidden_states[draft.target_layers[0]][0, : len(text) - 1]
+        ours = features[row, : len(text) - 1, : states.shape[1]]
+        torch.testing.assert_close(ours, states, rtol=1e-3, atol=1e-3)
+    assert batch.tokens.tolist() == tokens
+    assert batch.since.tolist() == since
+    torch.testing.assert_close(batch.p, torch.cat(p), rtol=1e-3, atol=1e-5)
+
+
+def test_the_losses_are_edgespec_distills_but_for_the_entropy():
+    generator = torch.Generator().manual_seed(0)
+    p = torch.randn(7, 30, generator=generator).softmax(1)[:, :20]  # 10 tokens the draft lacks
+    q_logits = 2 * torch.randn(7, 20, generator=generator)
+    given = p.log(), torch.arange(20).expand(7, -1), q_logits
+    entropy = -(p * p.log()).sum(1).mean()
+    torch.testing.assert_close(
+        training.losses(p, q_logits, 0.0).mean() - entropy, forward_kl(*given)
+    )
+    torch.testing.assert_close(training.losses(p, q_logits, 1.0).mean(), total_variation(*given))
+    half = training.losses(p, q_logits, 0.5).mean()
+    torch.testing.assert_close(2 * half - entropy, forward_kl(*given) + total_variation(*given))
+
+
+@pytest.mark.parametrize("done", [0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0])
+def test_total_variation_comes_between_a_fifth_and_a_half(done):
+    wanted = np.interp(done, [0.2, 0.5], [0.0, 0.8])
+    assert training.tv_share(done) == pytest.approx(wanted)
+    falls = np.interp(done, [0.4, 1.0], [1.0, 0.0])
+    assert training.rate_at(3.0, 1000, done) == pytest.approx(3 * falls)
+    assert training.rate_at(3.0, 49, 0.0) == pytest.approx(1.5), "it rises over 100 steps"
+
+
+@one_in(2)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_few_steps_lower_the_loss(file, start, texts, vocabulary, dtype):
+    model = packed_target.open_target(file, "cpu", dtype)
+    draft = started.started_draft(start, vocabulary, model.get_input_embeddings().weight)
+    assert draft.dtype == dtype
+    read = reader(model, vocabulary, draft)
+    judge = partial(judging.judged, draft, texts, read, vocabulary.outputs, 2048)
+    with torch.no_grad():
+        before = [training.round_loss(draft, read(texts), tv).item() for tv in (0.0, 1.0)]
+    first = judge()
+    weights = training.train(
+        draft, texts, read, Budget(minutes=None, steps=30), positions=400, rate=5e-3
+    )
+    with torch.no_grad():
+        after = [training.round_loss(draft, read(texts), tv).item() for tv in (0.0, 1.0)]
+    assert after[0] < before[0] - 0.1
+    assert after[1] < before[1] - 0.1
+    assert judge().agreement[0] > first.agreement[0]
+    assert judge().alpha > first.alpha + 0.02
+    assert all(weights[name].dtype == torch.float32 for name in weights)
+
+
+def test_a_round_is_right_as_long_as_each_of_its_predictions_is(monkeypatch):
+    """Text "a b c d" and a draft whose predictions are known."""
+    tokens = torch.tensor([1, 2, 3, 4, 5, 6])  # of two outputs, of four and of two tokens
+    since = torch.tensor([0, 1, 2, 3, 0, 1])
+    said = torch.tensor([[1, 9, 3, 4, 5, 6], [9, 2, 3, 9, 9, 6], [9, 9, 9, 4, 9, 9]])
+    batch = training_batch.Batch(
+        torch.zeros(2, 4),
+        torch.zeros(2, 4, 1),
+        torch.tensor([0, 1, 2, 3, 4, 5]),
+        since,
+        tokens,
+        torch.full((6, 10), 0.1),
+    )
+    monkeypatch.setattr(
+        judging,
+        "hidden_states",
+        lambda *_: iter([torch.eye(10)[torch.cat([row, row[:2]])].view(2, 4, 10) for row in said]),
+    )
+    draft = type("Draft", (), {"lm_head": type("Head", (), {"weight": 50 * torch.eye(10)})})
+    found = judging.judged(
+        draft, [Text([0], [1])], lambda _: batch, torch.arange(10), positions=100
+    )
+    # Rounds begin at each token; those of two predictions at 4 of them, those of three at 2.
+    assert found.agreement == (5 / 6, 2 / 4, 0 / 2)
+    assert found.alpha == pytest.approx(0.1, abs=1e-3)
+
+
+@pytest.fixture
+def prompts(folder, tmp_path, monkeypatch):
+    """What prompts.py writes."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(["Judge!", *(f"Say {n} words." for n in range(40))]) + "\n")
+    judges = [("chat", "Judge!"), ("code", "def f():")]
+    out = tmp_path / "prompts.json"
+    program("prompts", monkeypatch, folder, out, lines, judges=lambda: judges)
+    return out
+
+
+def test_prompts_that_judge_are_not_trained_on(folder, prompts):
+    found = json.loads(prompts.read_text())
+    assert len(found["prompts"]) == 40
+    assert [one["kind"] for one in found["judges"]] == ["chat", "code"]
+    assert all(one["prompt"] not in found["prompts"] for one in found["judges"])
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    before, after = (
+        tokenizer.decode(found[f"{at}_message"], skip_special_tokens=False)
+        for at in ("before", "after")
+    )
+    assert (before, after) == ("[user]", "</s>[a]")
+
+
+@one_in(2)
+def test_the_finished_folder_is_exported_and_drafts(
+    folder, file, start, prompts, tmp_path, monkeypatch
+):
+    trained, finished = tmp_path / "trained", tmp_path / "finished"
+    options = ["--write", 0.1, "--train", 1, "--own", 8, "--batch", 400, "--vocabulary", NEW_TOKENS]
+    program("train", monkeypatch, file, start, prompts, trained, *options)
+    program("finish", monkeypatch, start, trained, finished)
+    record = json.loads((finished / "distillation.json").read_text())
+    assert record["plan"]["vocabulary"] == NEW_TOKENS
+    assert record["plan"]["start"] == "start"
+    assert record["on_a_gpu"]["steps"] > 0
+    assert record["on_a_gpu"]["after"].keys() == {"held out", "chat", "code"}
+    export_pair(
+        str(folder),
+        str(finished),
+        tmp_path / "pair",
+        target_formats=["fp32"],
+        draft_formats=["fp32"],
+        measure=False,
+    )
+    pair = edgespec.load(tmp_path / "pair", threads=1)
+    prompt = [65, 66, 67]
+    alone, drafted = (
+        pair.generate(prompt, draft=on, max_new_tokens=24, ignore_eos=True) for on in (False, True)
+    )
+    assert list(drafted.token_ids) == list(alone.token_ids)
+    assert drafted.stats.drafted > 0
