@@ -1,6 +1,6 @@
 """The programs of examples/gpu_drafts as modules, and a tiny target for them.
 
-Its matrices are on int4's grid and its table in float16, so packing loses nothing.
+Its matrices are on int4's grid and its tables in float16, so packing loses nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def program(name: str, monkeypatch, *arguments: object, **changes: object) -> No
 
 
 def write_packable(folder: Path, kind: str) -> Path:
-    """A chat model whose config differs from the defaults where the arithmetic can show it."""
+    """A chat model: a Qwen2 with a tied head, or a Llama with a head of its own. Its config differs
+    from the defaults wherever the arithmetic can show it."""
     write_llama(
         folder,
         model_type=kind,
@@ -60,7 +61,7 @@ def write_packable(folder: Path, kind: str) -> Path:
         head_size=16,
         inner=96,
         spread=1.5,
-        tie_word_embeddings=True,
+        tie_word_embeddings=kind == "qwen2",
         rope_theta=300.0,
         rms_norm_eps=0.02,
         max_position_embeddings=256,
@@ -73,7 +74,7 @@ def write_packable(folder: Path, kind: str) -> Path:
 
 
 def _kept(name: str, tensor: np.ndarray) -> np.ndarray:
-    if "embed_tokens" in name:
+    if "embed_tokens" in name or "lm_head" in name:
         return tensor.astype(np.float16).astype(np.float32)
     return tensor if tensor.ndim == 1 else on_grid(tensor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ from edgespec_distill.models.start_weights import copy_weights, vocabulary_of
 NOT_OF_ITS_LAYERS = ("architectures", "model_type", "target_layers", "target_hidden_size")
 
 
-def started_draft(folder: Path, vocabulary: DraftVocabulary, table: Tensor) -> Eagle:
-    """The draft in a folder, with the tokens of `vocabulary`, where and as the table is.
+def started_draft(folder: Path, vocabulary: DraftVocabulary, target: Any) -> Eagle:
+    """The draft in a folder, with other tokens; on its target's device and of its type.
 
     Args:
-        vocabulary: new; on the CPU.
-        table: [target's tokens, width] the target's embedding: the rows of tokens that the draft
-            lacked until now, and of all tokens if it has its target's tables.
+        vocabulary: the new tokens; on the CPU.
+        target: its embedding and head have the rows of tokens that the draft lacked until now, and
+            of all tokens if it has its target's tables.
     """
     config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     layers, width = config["target_layers"], config["target_hidden_size"]
@@ -34,20 +35,27 @@ def started_draft(folder: Path, vocabulary: DraftVocabulary, table: Tensor) -> E
     body: Any = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)
     draft = Eagle(body, layers, width, has_target_tables=has_target_tables)
     copy_weights(draft, folder)
-    old = vocabulary_of(folder, draft.config.vocab_size, len(table))
-    _give_tokens(draft, old, vocabulary, table.cpu().float())
+    tables = [target.get_input_embeddings().weight, target.lm_head.weight]
+    old = vocabulary_of(folder, draft.config.vocab_size, len(tables[0]))
+    _give_tokens(draft, old, vocabulary, [table.cpu().float() for table in tables])
     _rename_tokens(draft.config, old, vocabulary)
-    draft.to(table.device)
+    draft.to(target.device)
     for parameter in draft.parameters():  # buffers keep their type
-        parameter.data = parameter.data.to(table.dtype)
+        parameter.data = parameter.data.to(target.dtype)
     return draft
 
 
-def _give_tokens(draft: Eagle, old: DraftVocabulary, new: DraftVocabulary, table: Tensor) -> None:
-    """Replaces the rows of embedding and head, whose tokens were `old`."""
+def _give_tokens(
+    draft: Eagle, old: DraftVocabulary, new: DraftVocabulary, tables: Sequence[Tensor]
+) -> None:
+    """Replaces the rows of embedding and head, whose tokens were `old`.
+
+    Args:
+        tables: the target's embedding and head, [target's tokens, width].
+    """
     known = old.known(new.outputs)
     at = old.inputs[new.outputs[known]]
-    for part in (draft.model.embed_tokens, draft.lm_head):
+    for part, table in zip((draft.model.embed_tokens, draft.lm_head), tables, strict=True):
         rows = table[new.outputs]
         if not draft.has_target_tables:
             rows[known] = part.weight.detach()[at]

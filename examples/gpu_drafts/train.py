@@ -106,10 +106,10 @@ def main() -> None:
     prompts += own_prompts(model, *around, arguments.own)
     texts = write_texts(model, prompts, arguments.write, arguments.positions, rng)
 
-    table, outputs = model.get_input_embeddings().weight, [text.output for text in texts]
+    outputs, table = [text.output for text in texts], model.get_input_embeddings().weight
     size = arguments.vocabulary or tokens_of(arguments.start)
     vocabulary = frequent_vocabulary(outputs, model.config.eos_token_id, size, table)
-    draft = started_draft(arguments.start, vocabulary, table)
+    draft = started_draft(arguments.start, vocabulary, model)
     on_gpu = DraftVocabulary(vocabulary.outputs.to(device), vocabulary.inputs.to(device))
     read = partial(batch_of, model, vocabulary=on_gpu, layers=draft.target_layers)
     judge = partial(judged, draft, read=read, outputs=on_gpu.outputs, positions=arguments.batch)

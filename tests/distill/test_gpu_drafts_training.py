@@ -16,6 +16,7 @@ from depth import one_in
 from eagle_checkpoints import write_eagle
 from edgespec_distill.data.draft_vocabulary import frequent_vocabulary
 from edgespec_distill.data.examples import Text
+from edgespec_distill.models.reading.eagle_module import hidden_states
 from edgespec_distill.training.budget import Budget
 from edgespec_distill.training.loss import forward_kl, total_variation
 from edgespec_export.export_pair import export_pair
@@ -74,7 +75,7 @@ def reader(model, vocabulary, draft):
 
 @pytest.fixture
 def draft(start, model, vocabulary):
-    return started.started_draft(start, vocabulary, model.get_input_embeddings().weight)
+    return started.started_draft(start, vocabulary, model)
 
 
 def test_a_start_keeps_what_it_learnt_and_gets_new_rows_from_the_target(
@@ -82,20 +83,17 @@ def test_a_start_keeps_what_it_learnt_and_gets_new_rows_from_the_target(
 ):
     stored = load_file(start / "model.safetensors")
     maps = json.loads((start / "draft_vocabulary.json").read_text())
-    table = model.get_input_embeddings().weight
     new = dict(draft.named_parameters())
-    for name, tensor in stored.items():
-        if "embed_tokens" not in name:
-            torch.testing.assert_close(new[name].detach(), tensor, rtol=0, atol=0)
-    own = stored.get("model.embed_tokens.weight")
+    tables = ("model.embed_tokens.weight", "lm_head.weight")
+    for name in stored.keys() - set(tables):
+        assert torch.equal(new[name], stored[name]), name
     place = {token: row for row, token in enumerate(maps["outputs"])}
-    shared = 0
-    for row, token in enumerate(vocabulary.outputs.tolist()):
-        keeps = own is not None and token in place
-        wanted = own[place[token]] if keeps else table[token]
-        assert torch.equal(draft.lm_head.weight[row], wanted)
-        assert torch.equal(draft.model.embed_tokens.weight[row], wanted)
-        shared += token in place
+    for name in tables:
+        own, target = stored.get(name), model.get_parameter(name)
+        for row, token in enumerate(vocabulary.outputs.tolist()):
+            keeps = own is not None and token in place
+            assert torch.equal(new[name][row], own[place[token]] if keeps else target[token])
+    shared = sum(token in place for token in vocabulary.outputs.tolist())
     assert 0 < shared < NEW_TOKENS
     assert draft.config.vocab_size == NEW_TOKENS
     assert vocabulary.outputs[draft.config.eos_token_id] == 1
@@ -137,6 +135,18 @@ def test_the_losses_are_edgespec_distills_but_for_the_entropy():
     torch.testing.assert_close(2 * half - entropy, forward_kl(*given) + total_variation(*given))
 
 
+def test_a_prediction_counts_where_a_round_reaches_it(draft, model, texts, vocabulary):
+    """As of edgespec distill's losses: the n-th lacks the first n tokens of each output."""
+    batch = reader(model, vocabulary, draft)([texts[0], texts[6], Text([9], [5])])
+    total = 0.0
+    predictions = hidden_states(draft, batch.ids, batch.features)
+    for skipped, (weight, hidden) in enumerate(zip((1, 0.75, 0.5), predictions, strict=False)):
+        at = batch.at[batch.since >= skipped]
+        logits = hidden.flatten(0, 1)[at] @ draft.lm_head.weight.T
+        total += weight * training.losses(batch.p[batch.since >= skipped], logits, 0.3).mean()
+    torch.testing.assert_close(training.round_loss(draft, batch, 0.3), total)
+
+
 @pytest.mark.parametrize("done", [0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0])
 def test_total_variation_comes_between_a_fifth_and_a_half(done):
     wanted = np.interp(done, [0.2, 0.5], [0.0, 0.8])
@@ -150,7 +160,7 @@ def test_total_variation_comes_between_a_fifth_and_a_half(done):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_few_steps_lower_the_loss(file, start, texts, vocabulary, dtype):
     model = packed_target.open_target(file, "cpu", dtype)
-    draft = started.started_draft(start, vocabulary, model.get_input_embeddings().weight)
+    draft = started.started_draft(start, vocabulary, model)
     assert draft.dtype == dtype
     read = reader(model, vocabulary, draft)
     judge = partial(judging.judged, draft, texts, read, vocabulary.outputs, 2048)
