@@ -254,7 +254,8 @@ def test_the_finished_folder_is_exported_and_drafts(
     pair = edgespec.load(tmp_path / "pair", threads=1)
     prompt = [65, 66, 67]
     alone, drafted = (
-        pair.generate(prompt, draft=on, max_new_tokens=24, ignore_eos=True) for on in (False, True)
+        pair.generate(prompt, max_new_tokens=24, ignore_eos=True, **how)
+        for how in ({"draft": False}, {"draft": "model", "gamma": 3})
     )
     assert list(drafted.token_ids) == list(alone.token_ids)
     assert drafted.stats.drafted > 0
