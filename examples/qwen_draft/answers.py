@@ -17,7 +17,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from functions import FROM_WORDS, Function, functions
+from described import described
+from functions import Function, functions
 
 FEWEST, MOST = 200, 1400  # characters of an answer
 OPENINGS = (
@@ -42,7 +43,7 @@ def code(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
     for one in functions(folder):
         fits = 30 < len(one.summary) < 300 and FEWEST < len(one.source) < MOST
         if fits and _is_whole(one.source):
-            yield _request(one, rng), _reply(one, rng)
+            yield described(one, "Python", rng), _reply(one, rng)
 
 
 def _is_whole(source: str) -> bool:
@@ -52,10 +53,6 @@ def _is_whole(source: str) -> bool:
     except SyntaxError:
         return False
     return True
-
-
-def _request(one: Function, rng: random.Random) -> str:
-    return rng.choice(FROM_WORDS).format(language="Python", **vars(one))
 
 
 def _reply(one: Function, rng: random.Random) -> str:

@@ -16,6 +16,8 @@ FOLDERS = {
     "Spanish": "es-ES",
     "German": "de-DE",
     "Italian": "it-IT",
+    "Portuguese": "pt-BR",
+    "Dutch": "nl-NL",
 }
 
 

@@ -14,7 +14,7 @@ import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,12 +48,16 @@ LANGUAGES = (
 
 @dataclass
 class Words:
-    """Material: words by kind, sentences, explanations, and paragraphs by language."""
+    """Material: words by kind, sentences, explanations, paragraphs by language.
+
+    named: alternatives, `a|b|c`, by the slot that stands for them.
+    """
 
     of_kind: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     sentences: list[str] = field(default_factory=list)
     explanations: list[str] = field(default_factory=list)
     paragraphs: dict[str, list[str]] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
 
 
 def read_wordnet(folder: Path) -> Words:
@@ -113,15 +117,27 @@ class Maker:
         self._words, self._rng = words, rng
         self._code = (HERE / "code.txt").read_text(encoding="utf-8").splitlines()
 
-    def make(self, pattern: str) -> str:
+    def make(self, pattern: str, given: Mapping[str, str] | None = None) -> str:
+        r"""A filled pattern, on one line but for what stands as \n in it.
+
+        given: texts by slot, which are put in as they are, the same one for each such slot.
+        """
+        given = given or {}
         while found := INNERMOST.search(pattern):
             part = self._rng.choice(found[1].split("|"))
-            filled = self._filled(part) if "|" not in found[1] else part
+            if "|" in found[1]:
+                filled = part
+            else:
+                filled = f"\0{part}\0" if part in given else self._filled(part)
             pattern = pattern[: found.start()] + filled + pattern[found.end() :]
-        return " ".join(pattern.split())
+        words, *rest = " ".join(pattern.split()).replace("\\n", "\n").split("\0")
+        slots_and_words = [given[part] if at % 2 == 0 else part for at, part in enumerate(rest)]
+        return "".join([words, *slots_and_words])
 
     def _filled(self, slot: str) -> str:
         pick = self._rng.choice
+        if slot in self._words.named:
+            return f"{{{self._words.named[slot]}}}"
         article, _, kind = slot.rpartition(" ")
         if kind in self._words.of_kind:
             word = pick(self._words.of_kind[kind])

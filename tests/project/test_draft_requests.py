@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
+
+from draft_sources import write_handbook, write_wordnet
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "smollm2_draft"
 sys.path.append(str(EXAMPLE))  # as for the script itself
@@ -18,48 +21,23 @@ PATTERNS = [
     for name in ("requests.txt", "wider.txt")
     for pattern in (EXAMPLE / name).read_text(encoding="utf-8").splitlines()
 ]
-# One entry of each file, as wndb(5WN) and cntlist(5WN) have them.
-WORDNET = {
-    "data.noun": (
-        "  1 This is a licence line.\n"
-        '02084071 05 n 02 dog 0 domestic_dog 0 001 @ 02083346 n 0000 | a kept wolf; "the dog'
-        ' barked all night long"  \n'
-        "09620078 18 n 01 Curie 0 001 @i 10020890 n 0000 | French chemist (born in Poland) who"
-        " won two Nobel prizes; one with her husband  \n"
-    ),
-    "data.verb": "00001740 29 v 01 bark 0 000 | make a sound  \n",
-    "data.adj": "00001740 00 a 01 able 0 000 | having means  \n",
-    "data.adv": "00001740 02 r 01 badly 0 000 | ill  \n",
-    "cntlist.rev": "dog%1:05:00:: 1 42\nable%3:00:00:: 1 1\n",
-}
 
 
 @pytest.fixture
 def wordnet(tmp_path) -> Path:
-    for name, text in WORDNET.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    write_wordnet(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def handbook(tmp_path) -> Path:
-    """A page in every language: two paragraphs that count, one too short, one not translated."""
-    long = " ".join(["word"] * 30)
-    for language, folder in PEOPLE["FOLDERS"].items():
-        (tmp_path / folder).mkdir()
-        page = (
-            f'<div class="para">Not in any language but English: {long}.</div>'
-            f'<div class="section"><div class="para">{language} has <b>one</b>\n{long}.</div></div>'
-            f'<div class="para">{language} in braces {{a|b}} {long}.</div>'
-            '<div class="para">Too short.</div>'
-        )
-        (tmp_path / folder / "page.html").write_text(page, encoding="utf-8")
+    write_handbook(tmp_path, PEOPLE["FOLDERS"])
     return tmp_path
 
 
 def test_paragraphs_are_read_by_language_without_what_is_not_translated(handbook):
     found = PEOPLE["read_handbook"](handbook)
-    assert [len(paragraphs) for paragraphs in found.values()] == [2, 1, 1, 1, 1]
+    assert [len(paragraphs) for paragraphs in found.values()] == [2, 1, 1, 1, 1, 1, 1]
     assert all(found[language][-1].startswith(f"{language} has one word") for language in found)
 
 
@@ -68,6 +46,17 @@ def test_a_question_asks_for_words_of_its_text(handbook):
     request = PEOPLE["Maker"](words, random.Random(1)).make("Read. {text with question}")
     text, question = request.removeprefix("Read. ").split(" Question: What is said about ")
     assert question.removesuffix("?") in text
+
+
+def test_given_texts_are_put_in_as_they_are():
+    words = PEOPLE["Words"](named={"thing": "tree|{number} trees"})
+    code = 'f = {"a|b": {}}\n\n    return  "\\n"'
+    made = PEOPLE["Maker"](words, random.Random(0)).make(
+        r"{Show|Print}  {thing}:\n{code}\n{unit} {code}", {"code": code, "unit": "{a|b}"}
+    )
+    first, rest = made.split("\n", 1)
+    assert re.fullmatch(r"(Show|Print) (tree|\d+ trees):", first)
+    assert rest == f"{code}\n{{a|b}} {code}"
 
 
 def test_wordnet_is_read_by_kind(wordnet):
