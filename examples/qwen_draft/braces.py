@@ -29,7 +29,7 @@ MARKUP = re.compile(r"\{@\w+ ([^}]*)\}|</?\w+>")
 
 def _pattern(head: str) -> re.Pattern[str]:
     name = rf"{NO_NAMES}(?P<name>\w[\w:~]*)"
-    return re.compile(head.replace("NAME", name).replace("ARGUMENTS", r"(?P<arguments>[^)]*)"))
+    return re.compile(head.replace("NAME", name).replace("ARGUMENTS", r"(?P<arguments>[^()]*)"))
 
 
 PATTERNS = {language: _pattern(head) for language, head in HEADS.items()}

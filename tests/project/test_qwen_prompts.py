@@ -44,7 +44,8 @@ SOURCES = {
     "    @Override\n    public int add(int one, Map<A, B> other) {\n        return one;\n    }\n"
     "}\n",
     "JavaScript": "/**\n * Adds two numbers that are given.\n *\n * @since 1.0\n */\n"
-    "function add(one, other = 2) {\n  if (one) {\n    return one;\n  }\n}\n",
+    "function add(one, other = 2) {\n  if (one) {\n    return one;\n  }\n}\n"
+    "each(all, function (one) {\n  more();\n});\nlet a = {\n  b,\n}\n",
     "Rust": "impl Sum {\n    /// Adds two numbers that are given.\n    #[inline]\n"
     "    pub fn add(one: i32, other: &mut [u8]) -> i32 {\n        one\n    }\n}\n",
 }
