@@ -43,7 +43,8 @@ class Decoding:
         self._mask = ids.new_full((len(ids), self._capacity), -torch.inf, dtype=model.dtype)
         self._mask[:, : self._longest].masked_fill_(real, 0)
         states = []
-        for part in torch.arange(len(ids)).split(max(1, PREFILL_POSITIONS // self._longest)):
+        at_once = max(1, PREFILL_POSITIONS // self._longest)
+        for part in torch.split(torch.arange(len(ids)), at_once):
             rows = slice(int(part[0]), int(part[-1]) + 1)
             hidden, _ = llama.hidden_states(model, ids[rows], cache=self._cache[rows])
             states.append(hidden[part.to(ids.device) - part[0], self._lengths[rows] - 1])

@@ -13,8 +13,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
+import onnx_ir
 from safetensors.numpy import save_file
 
 from edgespec_distill.models.untrained_draft import GGUF_ENTRIES
@@ -34,10 +33,12 @@ def exported_weights(graph: Path) -> dict[str, np.ndarray]:
     [out, groups, 16], two codes in a byte, with ".scale" and ".minimum" float16 [out, groups].
     Norms and biases are float32.
     """
+    stored = onnx_ir.load(graph).graph.initializers
+    values = {name: value.const_value for name, value in stored.items()}
     return {
-        tensor.name: numpy_helper.to_array(tensor)
-        for tensor in onnx.load(graph).graph.initializer
-        if tensor.name.startswith("model.") and "embed_tokens" not in tensor.name
+        name: value.numpy()
+        for name, value in values.items()
+        if value is not None and name.startswith("model.") and "embed_tokens" not in name
     }
 
 

@@ -21,7 +21,7 @@ def open_target(file: Path, device: str, dtype: torch.dtype) -> Any:
     with safe_open(file, "pt", device=device) as packed:
         config = AutoConfig.for_model(**json.loads(packed.metadata()["config"]))
         with torch.device(device):
-            model: Any = AutoModelForCausalLM.from_config(config)
+            model: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
         empty = dict(model.named_parameters())
         for parameter in empty.values():
             # Buffers keep their type: angles of late positions would differ in bf16.
@@ -31,7 +31,7 @@ def open_target(file: Path, device: str, dtype: torch.dtype) -> Any:
             if not name.endswith((".scale", ".minimum")):
                 stacked = name.removesuffix(".int4").split("+")
                 rows = [len(empty[one]) for one in stacked]
-                parts = values_of(packed, name).split(rows)
+                parts = torch.split(values_of(packed, name), rows)
                 for one, part in zip(stacked, parts, strict=True):
                     empty.pop(one).copy_(part)
     if empty:
@@ -52,4 +52,5 @@ def values_of(packed: Any, name: str) -> Tensor:
         packed.get_tensor(f"{name}.{part}").float()[..., None] for part in ("scale", "minimum")
     )
     codes = torch.stack([stored & 15, stored >> 4], -1).flatten(-2)  # [out, groups, 32]
-    return (codes * scale + minimum).flatten(1)
+    values: Tensor = codes * scale + minimum
+    return values.flatten(1)

@@ -32,7 +32,7 @@ def started_draft(folder: Path, vocabulary: DraftVocabulary, target: Any) -> Eag
     kind = config.pop("layers_of")
     own = {key: value for key, value in config.items() if key not in NOT_OF_ITS_LAYERS}
     settings = AutoConfig.for_model(kind, **own)
-    body: Any = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)
+    body: Any = AutoModelForCausalLM.from_config(settings).float()  # type: ignore[no-untyped-call]
     draft = Eagle(body, layers, width, has_target_tables=has_target_tables)
     copy_weights(draft, folder)
     tables = [target.get_input_embeddings().weight, target.lm_head.weight]

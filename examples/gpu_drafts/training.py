@@ -95,7 +95,7 @@ def train(
                 break
             batch = read(group)
             loss = round_loss(draft, batch, tv_share(done))
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step(rate_at(rate, budget.steps, done))
             budget.steps += 1
             seen += batch.ids.numel()

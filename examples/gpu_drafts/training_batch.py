@@ -66,7 +66,7 @@ def batch_of(
 def probabilities(model: Any, hidden: Tensor, tokens: Tensor) -> Tensor:
     """[n, tokens] of the target for some of its tokens, from its last states [n, width]."""
     parts = []
-    for part in hidden.split(ROWS):
+    for part in torch.split(hidden, ROWS):
         logits = model.lm_head(part).float()
         parts.append((logits[:, tokens] - logits.logsumexp(1, keepdim=True)).exp())
     return torch.cat(parts)
