@@ -71,6 +71,6 @@ def check_target(path: Path, kept: Mapping[str, str], here: Mapping[str, str]) -
         return
     cut = printable(textwrap.shorten(title, 160, placeholder=" …"))  # between words
     raise EdgespecError(
-        f"{path} was kept with another {what} ({cut}), and this is {own}, whose numbers may be "
-        "others; keep it anew with this pair"
+        f"{path} was kept with another {what} ({cut}), and this is {own}; keep it anew with this "
+        "pair"
     )
