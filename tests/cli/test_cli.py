@@ -47,7 +47,8 @@ def translation(pair) -> edgespec.Generation:
 
 def test_export_generate_inspect(tiny_checkpoints, tmp_path):
     folder = tmp_path / "pair"
-    exported = run("export", *tiny_checkpoints, "-o", folder, *FP32, "--threads", 1)
+    formats = (*FP32, "--draft-format", "fp32")
+    exported = run("export", *tiny_checkpoints, "-o", folder, *formats, "--threads", 1)
     assert exported.stdout == ""
     least = read_manifest(folder).target.variants["fp32"].row_invariance.min_rows
     assert exported.stderr.splitlines() == [

@@ -221,7 +221,7 @@ def test_what_was_kept_with_other_models_is_refused(chat_folder, tool_pair, kept
     other = opened(chat_folder, target_format=runs)
     said = refused(other, kept)
     assert f" {form}), and this is " in said
-    assert f" {runs}, whose" in said
+    assert f" {runs}; keep" in said
 
 
 def test_a_file_of_another_format_is_refused_before_anything_is_measured(
@@ -230,7 +230,7 @@ def test_a_file_of_another_format_is_refused_before_anything_is_measured(
     for name in ("invariance_here", "open_model"):
         monkeypatch.setattr(loading, name, None)
     runs = {"fp32": "int8", "int8": "fp32"}[form]
-    with pytest.raises(EdgespecError, match=rf" {form}\), and this is .* {runs}, whose"):
+    with pytest.raises(EdgespecError, match=rf" {form}\), and this is .* {runs}; keep"):
         opened(chat_folder, target_format=runs, prefix=kept)
 
 
@@ -245,13 +245,13 @@ def test_what_is_said_of_another_target_is_cut_between_words():
 
     other = {"target.model": "3"}
     export = said("a/model int8, run, here", **other)
-    assert "another export (a/model int8), and this is a/model int8, whose" in export
+    assert "another export (a/model int8), and this is a/model int8; keep" in export
     number_format = said("a/model int4, run, here", **other)
-    assert "number format (a/model int4), and this is a/model int8, whose" in number_format
+    assert "number format (a/model int4), and this is a/model int8; keep" in number_format
     assert f"({'word ' * 31}…)" in said("word " * 99, **other)
     assert "(…)" in said("x" * 9999, **other)
     programs = said("a/model int8, old", **{"target.runtime": "4"})
-    assert "(a/model int8, old), and this is a/model int8, run, here, whose" in programs
+    assert "(a/model int8, old), and this is a/model int8, run, here; keep" in programs
 
 
 def test_what_was_kept_with_other_programs_is_refused(chat_folder, kept, form, monkeypatch):
