@@ -190,6 +190,11 @@ def test_a_passage_of_a_benchmark_is_found(length, is_shared):
     assert bool(overlap.Benchmarks().shared(prompt)) == is_shared
 
 
+def test_the_end_of_a_benchmark_is_found():
+    words = " ".join(max((one["prompt"] for one in BENCHMARK), key=len).split())
+    assert overlap.Benchmarks().shared(f"@{words[-overlap.LENGTH :]}")
+
+
 def test_a_short_benchmark_itself_is_found():
     short = min((one["prompt"] for one in BENCHMARK), key=len)
     assert len(short) < overlap.LENGTH
@@ -237,7 +242,8 @@ def root(tmp_path, monkeypatch) -> Path:
         sources.writestr("java.desktop/Other.java", SOURCES["Java"].replace("add", "other"))
     library = tmp_path / "python"
     library.mkdir()
-    (library / "a.py").write_text(PYTHON, encoding="utf-8")
+    long = "def long():\n" + "    pass\n" * functions.MOST_LINES
+    (library / "a.py").write_text(PYTHON + long, encoding="utf-8")
     monkeypatch.setattr(make_prompts.sysconfig, "get_path", lambda name: str(library))
     return tmp_path
 
@@ -248,6 +254,7 @@ def test_texts_are_read_from_the_packages(root):
     assert texts.read_novels(root) == [f'She said: "{LONG.rstrip()}"'] * 2
     found = list(texts.texts_of(["One two three. " * 10, "Four. " * 60] * 4, random.Random(0)))
     assert [60 <= len(text.split()) <= 250 and "\n\n" in text for text in found] == [True] * 2
+    assert not list(texts.texts_of(["a " * 251], random.Random(0)))
 
 
 def test_prompts_have_their_shares_and_nothing_twice(root, monkeypatch, capsys):
@@ -260,6 +267,7 @@ def test_prompts_have_their_shares_and_nothing_twice(root, monkeypatch, capsys):
     assert wanted == {kind: str(round(count / 500)) for kind, count in make_prompts.KINDS.items()}
     assert not any(INNERMOST.search(prompt) for prompt in prompts if "add" not in prompt)
     assert "other(" not in printed.out
+    assert "def long" not in printed.out
 
 
 def test_a_benchmark_is_left_out_and_too_few_are_refused():
