@@ -183,7 +183,7 @@ def test_a_round_is_right_as_long_as_each_of_its_predictions_is(monkeypatch):
     """Text "a b c d" and a draft whose predictions are known."""
     tokens = torch.tensor([1, 2, 3, 4, 5, 6])  # of two outputs, of four and of two tokens
     since = torch.tensor([0, 1, 2, 3, 0, 1])
-    said = torch.tensor([[1, 9, 3, 4, 5, 6], [9, 2, 3, 9, 9, 6], [9, 9, 9, 4, 9, 9]])
+    said = torch.tensor([[1, 9, 3, 4, 5, 6], [9, 2, 9, 9, 9, 6], [9, 9, 3, 9, 9, 9]])
     batch = training_batch.Batch(
         torch.zeros(2, 4),
         torch.zeros(2, 4, 1),
@@ -202,7 +202,7 @@ def test_a_round_is_right_as_long_as_each_of_its_predictions_is(monkeypatch):
         draft, [Text([0], [1])], lambda _: batch, torch.arange(10), positions=100
     )
     # Rounds begin at each token; those of two predictions at 4 of them, those of three at 2.
-    assert found.agreement == (5 / 6, 2 / 4, 0 / 2)
+    assert found.agreement == (5 / 6, 2 / 4, 1 / 2)
     assert found.alpha == pytest.approx(0.1, abs=1e-3)
 
 
