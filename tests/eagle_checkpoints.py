@@ -79,6 +79,5 @@ def write_target(folder: Path, kind: str, **config: object) -> Path:
         kv_heads=2,
         head_size=16,
         spread=1.5,
-        tie_word_embeddings=kind != "qwen3",
-        **config,
+        **{"tie_word_embeddings": kind != "qwen3", **config},
     )

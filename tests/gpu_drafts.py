@@ -12,13 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pytest
 from safetensors.numpy import load_file, save_file
 
-from checkpoints import byte_tokenizer, write_llama
+from eagle_checkpoints import write_target
 from edgespec_export.export_pair import export_pair
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "gpu_drafts"
-SIZE = 272
 GROUP = 32
 TEMPLATE = (
     "{% for message in messages %}[{{ message.role }}]{{ message.content }}</s>{% endfor %}"
@@ -50,17 +50,10 @@ def program(name: str, monkeypatch, *arguments: object, **changes: object) -> No
 def write_packable(folder: Path, kind: str) -> Path:
     """A chat model: a Qwen2 with a tied head, or a Llama with a head of its own. Its config differs
     from the defaults wherever the arithmetic can show it."""
-    write_llama(
+    write_target(
         folder,
-        model_type=kind,
-        vocab_size=SIZE,
-        tokenizer=byte_tokenizer(SIZE),
-        layers=3,
-        heads=4,
-        kv_heads=2,
-        head_size=16,
+        kind,
         inner=96,
-        spread=1.5,
         tie_word_embeddings=kind == "qwen2",
         rope_theta=300.0,
         rms_norm_eps=0.02,
@@ -89,10 +82,11 @@ def on_grid(matrix: np.ndarray) -> np.ndarray:
     return (codes * step + low).reshape(matrix.shape)
 
 
-def packed(folder: Path, place: Path, monkeypatch) -> Path:
+def packed(folder: Path, place: Path) -> Path:
     """The file that pack.py makes of a target."""
     export = {"target_formats": ["int4"], "calibration": "none", "measure": False}
     export_pair(str(folder), None, place / "pair", **export)
     file = place / "target.safetensors"
-    program("pack", monkeypatch, folder, place / "pair", file)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        program("pack", monkeypatch, folder, place / "pair", file)
     return file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
 from edgespec_distill.models.reading.eagle_module import Eagle
-from edgespec_distill.models.start_weights import copy_weights, vocabulary_of
+from edgespec_distill.models.start_weights import copy_weights, on_device_of, vocabulary_of
 
 NOT_OF_ITS_LAYERS = ("architectures", "model_type", "target_layers", "target_hidden_size")
 
@@ -39,10 +39,7 @@ def started_draft(folder: Path, vocabulary: DraftVocabulary, target: Any) -> Eag
     old = vocabulary_of(folder, draft.config.vocab_size, len(tables[0]))
     _give_tokens(draft, old, vocabulary, [table.cpu().float() for table in tables])
     _rename_tokens(draft.config, old, vocabulary)
-    draft.to(target.device)
-    for parameter in draft.parameters():  # buffers keep their type
-        parameter.data = parameter.data.to(target.dtype)
-    return draft
+    return cast("Eagle", on_device_of(target, draft))
 
 
 def _give_tokens(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
-from edgespec_distill.data.examples import Text, padded
+from edgespec_distill.data.examples import Text, input_rows, padded
 from edgespec_distill.models import llama_forward as llama
 
 ROWS = 8192  # of the target's logits at once
@@ -52,7 +52,7 @@ def batch_of(
         vocabulary: of the draft, on the target's device.
         layers: of the target, counted from 1, whose outputs the draft reads.
     """
-    ids, _ = padded([[*text.prompt, *text.output[:-1]] for text in texts])
+    ids, _ = padded(input_rows(texts))
     counts = [torch.arange(len(text.output)) for text in texts]
     firsts = [row * ids.shape[1] + len(text.prompt) - 1 for row, text in enumerate(texts)]
     at = torch.cat([first + count for first, count in zip(firsts, counts, strict=True)])

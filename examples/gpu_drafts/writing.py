@@ -10,7 +10,7 @@ from typing import Any
 
 from generation import is_dull, outputs_after
 
-from edgespec_distill.data.examples import Text
+from edgespec_distill.data.examples import Text, similar_lengths
 
 logger = logging.getLogger("gpu_drafts")
 
@@ -44,7 +44,7 @@ def write_texts(
         positions: of all texts that are written at once. Their cache has to fit.
     """
     began, texts, tokens, dropped = time.monotonic(), [], 0, 0
-    groups = similar_lengths(prompts, positions)
+    groups = list(similar_lengths(prompts, MOST_NEW, positions, MOST_ROWS))
     rng.shuffle(groups)
     for number, group in enumerate(groups, 1):
         temperatures = rng.choices(TEMPERATURES, k=len(group))
@@ -63,16 +63,6 @@ def write_texts(
         if spent > seconds:
             break
     return texts
-
-
-def similar_lengths(prompts: Sequence[Sequence[int]], positions: int) -> list[list[Sequence[int]]]:
-    """Groups of prompts of similar length, as many as are continued at once."""
-    order, groups = sorted(prompts, key=len), []
-    while order:
-        rows = max(1, min(MOST_ROWS, positions // (len(order[-1]) + MOST_NEW)))
-        groups.append(order[-rows:])
-        del order[-rows:]
-    return groups
 
 
 def own_prompts(

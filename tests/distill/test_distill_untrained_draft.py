@@ -30,7 +30,7 @@ from edgespec_distill.data.text_generation import (
 )
 from edgespec_distill.distill_draft import distill
 from edgespec_distill.models import target as target_module
-from edgespec_distill.models.draft_builder import on_device_of
+from edgespec_distill.models.start_weights import on_device_of
 from edgespec_distill.models.untrained_draft import last_layers, untrained_draft
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.export_pair import export_pair

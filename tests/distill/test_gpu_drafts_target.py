@@ -11,6 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from edgespec_distill.data.examples import similar_lengths
 from edgespec_distill.models import llama_forward as llama
 from gpu_drafts import module, packed, write_packable
 
@@ -28,8 +29,7 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def file(folder, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return packed(folder, tmp_path_factory.mktemp("packed"), monkeypatch)
+    return packed(folder, tmp_path_factory.mktemp("packed"))
 
 
 @pytest.fixture(scope="module")
@@ -171,5 +171,5 @@ def test_own_prompts_are_the_messages_that_ended(model, monkeypatch):
 
 def test_prompts_of_similar_length_are_in_a_group_that_has_room():
     prompts = [[1] * length for length in (3, 50, 4, 49, 2)]
-    groups = writing.similar_lengths(prompts, 2 * (50 + writing.MOST_NEW))
+    groups = list(similar_lengths(prompts, writing.MOST_NEW, 2 * (50 + writing.MOST_NEW)))
     assert Counter(tuple(map(len, group)) for group in groups) == Counter([(49, 50), (3, 4), (2,)])

@@ -37,8 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def file(folder, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return packed(folder, tmp_path_factory.mktemp("packed"), monkeypatch)
+    return packed(folder, tmp_path_factory.mktemp("packed"))
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,16 @@ from torch import Tensor
 
 from edgespec.artifact.atomic_file import whole_file
 
-__all__ = ["Example", "Text", "batches", "padded", "read_examples", "write_examples"]
+__all__ = [
+    "Example",
+    "Text",
+    "batches",
+    "input_rows",
+    "padded",
+    "read_examples",
+    "similar_lengths",
+    "write_examples",
+]
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,23 @@ def batches(
         groups[-1].append(text)
     rng.shuffle(groups)
     yield from groups
+
+
+def similar_lengths(
+    prompts: Sequence[Sequence[int]], new_tokens: int, positions: int, rows: int = sys.maxsize
+) -> Iterator[list[Sequence[int]]]:
+    """Prompts of similar length, as many as are continued at once: at most `rows`, whose texts have
+    at most `positions` together, or there is one. The longest come first."""
+    order = sorted(prompts, key=len)
+    while order:
+        count = max(1, min(rows, positions // (len(order[-1]) + new_tokens)))
+        yield order[-count:]
+        del order[-count:]
+
+
+def input_rows(texts: Sequence[Text]) -> list[list[int]]:
+    """The tokens that a decoder-only model reads of texts: all but the last."""
+    return [[*text.prompt, *text.output[:-1]] for text in texts]
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int = 0) -> tuple[Tensor, Tensor]:

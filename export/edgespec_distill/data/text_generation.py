@@ -10,7 +10,7 @@ from itertools import compress
 import torch
 from torch import Tensor
 
-from edgespec_distill.data.examples import Example, Text, batches
+from edgespec_distill.data.examples import Example, Text, batches, similar_lengths
 from edgespec_distill.models.trainable import GeneratingModel
 
 __all__ = [
@@ -52,7 +52,7 @@ def generate_texts(
     """An output after each prompt, in the target's token ids, sorted by the prompts' lengths."""
     texts = []
     generator = torch.Generator().manual_seed(settings.seed)
-    for group in _groups(prompts, settings.max_new_tokens, model.positions_at_once):
+    for group in similar_lengths(prompts, settings.max_new_tokens, model.positions_at_once):
         outputs: list[list[int]] = [[] for _ in group]
         for step in _steps(model, group, settings, generator):
             for row, token in zip(step.rows.tolist(), step.tokens.tolist(), strict=True):
@@ -71,7 +71,7 @@ def generate_with_distributions(
     """
     examples, features = [], []
     generator = torch.Generator().manual_seed(settings.seed)
-    for group in _groups(prompts, settings.max_new_tokens, target.positions_at_once):
+    for group in similar_lengths(prompts, settings.max_new_tokens, target.positions_at_once):
         steps = []
         parts_of: list[list[Tensor]] = [[] for _ in group]
         for step in _steps(target, group, settings, generator):
@@ -98,18 +98,6 @@ def add_distributions(target: GeneratingModel, texts: Sequence[Text]) -> list[Ex
             # A copy: a view would keep the distributions of the whole group in memory and on disk.
             examples.append(Example(text.prompt, text.output, ids.clone(), values.clone()))
     return examples
-
-
-def _groups(
-    prompts: Sequence[Sequence[int]], new_tokens: int, positions: int
-) -> Iterator[list[Sequence[int]]]:
-    """Prompts of similar length, as many as are continued at once: their texts have at most
-    `positions` together, or there is one."""
-    order = sorted(prompts, key=len)
-    while order:
-        count = max(1, positions // (len(order[-1]) + new_tokens))
-        yield order[-count:]
-        del order[-count:]
 
 
 @dataclass(frozen=True)

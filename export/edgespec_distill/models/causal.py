@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
-from edgespec_distill.data.examples import Text
+from edgespec_distill.data.examples import Text, input_rows
 from edgespec_distill.models import llama_forward as llama
 from edgespec_distill.models.trainable import DecodeState, GeneratingModel, Rows
 
-__all__ = ["Causal", "input_rows", "predicting_positions"]
+__all__ = ["Causal", "predicting_positions"]
 
 PREFILL_POSITIONS = 4096  # padded positions of prompts that are read at once
 
@@ -45,11 +45,6 @@ class Causal(GeneratingModel):
         ids, real = self._inputs(input_rows(texts))
         _, features = llama.hidden_states(self.model, ids, feature_layers=self.feature_layers)
         return list(torch.split(features[real], [len(text) - 1 for text in texts]))
-
-
-def input_rows(texts: Sequence[Text]) -> list[list[int]]:
-    """The tokens that a decoder-only model reads of texts: all but the last."""
-    return [[*text.prompt, *text.output[:-1]] for text in texts]
 
 
 def predicting_positions(texts: Sequence[Text], ids: Tensor, skipped: int = 0) -> Tensor:

@@ -17,7 +17,7 @@ from edgespec_distill.models.reading.eagle_student import EagleStudent
 from edgespec_distill.models.reading.shared_encoder_module import SharedEncoder
 from edgespec_distill.models.reading.shared_encoder_student import SharedEncoderStudent
 from edgespec_distill.models.seq2seq import Seq2Seq
-from edgespec_distill.models.start_weights import copy_weights, vocabulary_of
+from edgespec_distill.models.start_weights import copy_weights, on_device_of, vocabulary_of
 from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
 from edgespec_distill.models.untrained_draft import last_layers, spread_layers, untrained_draft
 from edgespec_distill.plan import Plan
@@ -97,15 +97,3 @@ class DraftBuilder:
             return self._target.draft(model, vocabulary)
         student = EagleStudent if self._plan.block is None else BlockStudent
         return student(model, vocabulary, self._features)
-
-
-def on_device_of(target: Any, draft: Any) -> Any:
-    """The draft on its target's device, with parameters of the target's type.
-
-    Buffers keep their type: the RoPE frequencies are one, and in bf16 the angles of late positions
-    would differ from those in the exported graphs.
-    """
-    draft.to(target.device)
-    for parameter in draft.parameters():
-        parameter.data = parameter.data.to(target.dtype)
-    return draft

@@ -1,8 +1,9 @@
-"""The vocabulary and the weights of a finished draft whose training is continued."""
+"""The vocabulary and the weights that a draft starts with, and where they are."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,7 +14,7 @@ from edgespec.errors import UsageError
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary, full_vocabulary
 from edgespec_export.checkpoint.safetensors_file import Safetensors
 
-__all__ = ["copy_weights", "vocabulary_of"]
+__all__ = ["copy_weights", "on_device_of", "vocabulary_of"]
 
 WEIGHTS = "model.safetensors"
 
@@ -46,3 +47,15 @@ def copy_weights(model: nn.Module, start: Path) -> None:
                     f"{tuple(weight.shape)}; start from a draft of the same target"
                 )
             weight.copy_(torch.from_numpy(weights.read(name)))
+
+
+def on_device_of(target: Any, draft: Any) -> Any:
+    """The draft on its target's device, with parameters of the target's type.
+
+    Buffers keep their type: the RoPE frequencies are one, and in bf16 the angles of late positions
+    would differ from those in the exported graphs.
+    """
+    draft.to(target.device)
+    for parameter in draft.parameters():
+        parameter.data = parameter.data.to(target.dtype)
+    return draft

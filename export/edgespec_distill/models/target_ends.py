@@ -72,7 +72,7 @@ def training_dtype(device: str) -> torch.dtype:
 
 
 def _fill(model: Any, checkpoint: Checkpoint, family: DecoderOnly, layers: Sequence[int]) -> None:
-    """Gives the model the target's weights. Buffers keep their type: see `draft_builder`.
+    """Gives the model the target's weights. Buffers keep their type: see `start_weights`.
 
     Args:
         layers: the target's layer, counted from 0, of each layer of the model; none if they are not

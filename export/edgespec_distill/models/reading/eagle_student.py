@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
-from edgespec_distill.data.examples import Text
-from edgespec_distill.models.causal import input_rows, predicting_positions
+from edgespec_distill.data.examples import Text, input_rows
+from edgespec_distill.models.causal import predicting_positions
 from edgespec_distill.models.reading import eagle_module, eagle_start
 from edgespec_distill.models.trainable import ScoringModel
 
