@@ -92,33 +92,58 @@ void a_long_wait_ends_the_help_for_a_while() {
   CHECK(!displaced.pauses(15 * kMs));
 }
 
-void pauses_double_up_to_a_second_and_halve_after_help_without_a_wait() {
+void waits_of_less_than_an_eighth_of_the_time_do_not_end_the_help() {
   Displaced displaced;
   int64_t now = 0;
+  for (int64_t wait = 0; wait < 1000; ++wait) {
+    now += 25 * kMs;
+    displaced.helped(now, 4 * kMs, 3 * kMs, 2);
+    CHECK(!displaced.pauses(now));
+  }
+  for (int64_t wait = 0; wait < 1000 && !displaced.pauses(now); ++wait) {
+    now += 23 * kMs;
+    displaced.helped(now, 4 * kMs, 3 * kMs, 2);
+  }
+  CHECK(displaced.pauses(now));
+}
+
+void a_long_time_without_waits_allows_no_more_than_one_long_wait() {
+  Displaced displaced;
+  const int64_t now = 3'600'000 * kMs;
+  displaced.helped(now, 4 * kMs, 3 * kMs, 2);
+  CHECK(!displaced.pauses(now));
+  displaced.helped(now + 4 * kMs, 4 * kMs, 3 * kMs, 2);
+  CHECK(displaced.pauses(now + 4 * kMs));
+}
+
+void pauses_double_up_to_a_second_and_halve_after_help_without_a_wait() {
+  Displaced displaced;
+  constexpr int64_t kTooLong = 6 * kMs;  // after any time
+  int64_t now = 0;
   const auto pause_after = [&](int64_t waited, int64_t threads = 2) {
-    displaced.helped(now, 4 * kMs, waited, threads);
+    displaced.helped(now, 8 * kMs, waited, threads);
     const int64_t began = now;
     while (displaced.pauses(now)) now += kMs;
     return (now - began) / kMs;
   };
   for (const int64_t pause : {10, 20, 40, 80, 160, 320, 640, 1000, 1000}) {
-    CHECK(pause_after(3 * kMs) == pause);
+    CHECK(pause_after(kTooLong) == pause);
   }
   now += 999 * kMs;
   CHECK(pause_after(0) == 0);
-  CHECK(pause_after(3 * kMs) == 1000);  // it helped for less than the last pause
+  CHECK(pause_after(kTooLong) == 1000);  // it helped for less than the last pause
   now += 1001 * kMs;
   CHECK(pause_after(0, 1) == 0);
-  CHECK(pause_after(3 * kMs) == 1000);  // one thread alone had no help
+  CHECK(pause_after(kTooLong) == 1000);  // one thread alone had no help
   now += 60'000 * kMs;                  // a long rest counts once
   CHECK(pause_after(0) == 0);
   CHECK(pause_after(0) == 0);
-  CHECK(pause_after(3 * kMs) == 1000);
+  CHECK(pause_after(kTooLong) == 1000);
   for (int64_t halved = 1000; halved >= 10; halved /= 2) {
     now += halved * kMs + kMs;
     CHECK(pause_after(0) == 0);
   }
-  CHECK(pause_after(3 * kMs) == 10);
+  CHECK(pause_after(kTooLong) == 10);
 }
 
 }  // namespace
@@ -133,6 +158,8 @@ int main() {
   an_error_of_a_piece_is_out_of_memory();
   a_displaced_team_is_one_thread();
   a_long_wait_ends_the_help_for_a_while();
+  waits_of_less_than_an_eighth_of_the_time_do_not_end_the_help();
+  a_long_time_without_waits_allows_no_more_than_one_long_wait();
   pauses_double_up_to_a_second_and_halve_after_help_without_a_wait();
   a_kernel_without_a_team_is_one_thread_too();
 }
