@@ -164,7 +164,9 @@ export class QuotaError extends EdgespecError {
     cause?: unknown,
   ) {
     super(
-      `the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more; free some room or take a smaller format`,
+      bytes > available
+        ? `the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more; free some room or take a smaller format`
+        : `the browser did not keep a part of ${megabytes(bytes)} (${firstLine(cause)}); free some room on this disk`,
       cause,
     );
   }
@@ -291,6 +293,7 @@ function megabytes(bytes: number): string {
 }
 
 function firstLine(cause: unknown): string {
-  const text = cause instanceof Error ? cause.message : String(cause);
+  const { message, name } = Object(cause) as { message?: string; name?: string }; // Firefox's own errors have only a name
+  const text = message || name || String(cause);
   return text.split("\n", 1)[0]!;
 }

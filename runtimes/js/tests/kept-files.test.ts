@@ -98,6 +98,15 @@ describe("a browser without room", () => {
     });
   }
 
+  test("on a disk that is full, though the browser says that there is room: the reason is told", async () => {
+    const kept = await KeptFiles.open();
+    cache.put = () => Promise.reject({ name: "NS_ERROR_FILE_NO_DEVICE_SPACE", message: "" });
+    await assert.rejects(
+      download(url, file, kept, () => undefined),
+      /^the browser did not keep a part of 8 MB \(NS_ERROR_FILE_NO_DEVICE_SPACE\); free some room on this disk$/,
+    );
+  });
+
   test("that says so beforehand: nothing is requested", async (context) => {
     const before = Object.getOwnPropertyDescriptor(globalThis, "navigator");
     const navigator = { storage: { estimate: async () => ({ quota: 1000, usage: 900 }) } };
