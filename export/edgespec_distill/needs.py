@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgespec_distill.models.trainable import MOST_POSITIONS
 from edgespec_distill.plan import ORIGINAL, Plan
 from edgespec_export.families import Family
 
-__all__ = ["MOST_POSITIONS", "Needs", "needs_of", "positions_at_once"]
+__all__ = ["Needs", "needs_of", "positions_at_once"]
 
-MOST_POSITIONS = 49152  # of all texts that are written at once
 TEXTS = 4.0  # GB of them, at most
 
 GB = 1e9

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from edgespec_distill.needs import MOST_POSITIONS, needs_of, positions_at_once
+from edgespec_distill.models.trainable import MOST_POSITIONS
+from edgespec_distill.needs import needs_of, positions_at_once
 from edgespec_distill.plan import Plan
 from edgespec_export.families import family_of
 

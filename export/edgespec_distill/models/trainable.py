@@ -13,12 +13,12 @@ from torch.nn import functional
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
 from edgespec_distill.data.examples import Example, Text, padded
-from edgespec_distill.needs import MOST_POSITIONS
 from edgespec_distill.training.wide_head import Loss, head_loss
 
-__all__ = ["DecodeState", "GeneratingModel", "Rows", "ScoringModel"]
+__all__ = ["MOST_POSITIONS", "DecodeState", "GeneratingModel", "Rows", "ScoringModel"]
 
 Rows = Sequence[Sequence[int]]
+MOST_POSITIONS = 49152  # of all texts that are written at once
 EAGLE_STEPS = 3  # predictions at most that an EAGLE draft makes in a row, each from the last
 
 
