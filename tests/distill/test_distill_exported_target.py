@@ -11,7 +11,6 @@ import torch
 import edgespec
 from depth import one_in
 from distillation import PLAN, TEXTS, causal, greedily, seq2seq
-from edgespec_distill.data.features import Features
 from edgespec_distill.data.text_generation import generate_texts, generate_with_distributions
 from edgespec_distill.distill_draft import distill
 from edgespec_distill.models.exported_target import as_exported
@@ -49,10 +48,11 @@ def test_in_float32_it_has_the_logits_and_features_of_the_checkpoint(llama_targe
 
 
 def test_texts_written_together_have_their_features_and_distributions(llama_target, llama_export):
-    found, features = generate_with_distributions(llama_export, PROMPTS, greedily(12, [1]))
-    wanted, _ = generate_with_distributions(llama_target, PROMPTS, greedily(12, [1]))
-    assert [(e.prompt, e.output) for e in found] == [(e.prompt, e.output) for e in wanted]
-    for example, own, other in zip(found, features, wanted, strict=True):
+    settings = greedily(12, [1])
+    found = list(generate_with_distributions(llama_export, PROMPTS, settings))
+    wanted = [e for e, _ in generate_with_distributions(llama_target, PROMPTS, settings)]
+    assert [(e.prompt, e.output) for e, _ in found] == [(e.prompt, e.output) for e in wanted]
+    for (example, own), other in zip(found, wanted, strict=True):
         (again,) = llama_export.features([example])
         assert torch.equal(own, again)  # rows have the same bits in any call
         torch.testing.assert_close(example.log_probs, other.log_probs, rtol=0.02, atol=0.02)
@@ -77,19 +77,6 @@ def test_an_encoder_decoder_writes_and_scores_as_its_checkpoint(t5_folder, tmp_p
     torch.testing.assert_close(found.logits(TEXTS), target.logits(TEXTS), rtol=1e-3, atol=1e-3)
     settings = greedily(12, [1])
     assert generate_texts(found, PROMPTS, settings) == generate_texts(target, PROMPTS, settings)
-
-
-def test_features_without_room_on_the_disk_are_computed_with_the_same_bits(llama_export, tmp_path):
-    examples, computed = generate_with_distributions(llama_export, PROMPTS, greedily(12, [1]))
-    size = sum(part.nbytes for part in computed)
-    for most, written in ((size, True), (size - 1, False)):
-        features, file = Features(llama_export, most), tmp_path / f"{most}" / "outputs.pt"
-        file.parent.mkdir()
-        features.write(computed, file)
-        features.add(examples, file)
-        assert any(file.parent.iterdir()) == written
-        for example, own in zip(examples, computed, strict=True):
-            assert torch.equal(features[example], own)
 
 
 def test_an_export_is_made_once(llama_folder, llama_target, tmp_path):

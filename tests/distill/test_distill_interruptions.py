@@ -17,8 +17,8 @@ from edgespec_distill import card
 from edgespec_distill import distill_draft as api_module
 from edgespec_distill import distillation as run_module
 from edgespec_distill.data import target_outputs as outputs_module
-from edgespec_distill.data.features import Features
 from edgespec_distill.distill_draft import distill
+from edgespec_distill.models.causal import Causal
 from edgespec_distill.work_folder import recipe_of
 from edgespec_export.checkpoint.sources import resolve
 
@@ -101,7 +101,7 @@ def test_an_interrupted_run_continues_without_generating_again(
     assert not folder.exists()
     with monkeypatch.context() as patch:
         patch.setattr(outputs_module, "generate_with_distributions", interrupt)
-        patch.setattr(Features, "_compute", interrupt)
+        patch.setattr(Causal, "features", interrupt)
         longer = dataclasses.replace(plan, steps=plan.steps + 20)
         found = distill(str(llama_folder), prompts, folder, longer)
     assert found.steps == longer.steps

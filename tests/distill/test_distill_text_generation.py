@@ -17,6 +17,7 @@ from edgespec_distill.data.text_generation import (
     generate_texts,
     generate_with_distributions,
 )
+from edgespec_distill.models import causal as causal_module
 
 
 def test_greedy_outputs_are_the_arg_max_of_the_models_own_distributions(learner):
@@ -24,6 +25,15 @@ def test_greedy_outputs_are_the_arg_max_of_the_models_own_distributions(learner)
     assert [token for text in texts for token in text.output] == learner.logits(texts).argmax(
         -1
     ).tolist()
+
+
+def test_prompts_that_are_read_in_parts_are_continued_as_those_that_are_read_at_once(
+    llama_folder, monkeypatch
+):
+    target, prompts = causal(llama_folder), [[40, 41, 42], [50], [60, 61], [70, 71, 72, 73]]
+    wanted = generate_texts(target, prompts, greedily(8, [1]))
+    monkeypatch.setattr(causal_module, "PREFILL_POSITIONS", 2 * 4)  # two prompts
+    assert generate_texts(target, prompts, greedily(8, [1])) == wanted
 
 
 @one_in(2)
@@ -64,8 +74,8 @@ def test_tokens_are_drawn_from_the_distribution():
 
 def test_distributions_stored_while_generating_are_those_of_the_finished_texts(learner):
     prompts = [[40, 41, 42], [50], [60, 61]]
-    noted, _ = generate_with_distributions(learner, prompts, greedily(8, [1]))
-    for example in noted:
+    for example, features in generate_with_distributions(learner, prompts, greedily(8, [1])):
+        assert features is None  # torch's have other bits while it writes
         (again,) = add_distributions(learner, [example])
         assert example.tokens[:, :8].tolist() == again.tokens[:, :8].tolist()
         torch.testing.assert_close(example.log_probs, again.log_probs, atol=2e-3, rtol=1e-3)
@@ -85,10 +95,9 @@ def test_a_greedy_text_is_recognised_where_tokens_are_equally_probable(llama_fol
     target = causal(llama_folder)
     prompts = [[40, 41, 42], [50], [60, 61]]
     for greedy, temperature in ((True, 0.0), (False, 1.0)):
-        examples, _ = generate_with_distributions(
-            target, prompts, GenerationSettings(9, [1], temperature)
-        )
-        assert [example.is_greedy for example in examples] == [greedy] * len(prompts)
+        settings = GenerationSettings(9, [1], temperature)
+        written = generate_with_distributions(target, prompts, settings)
+        assert [example.is_greedy for example, _ in written] == [greedy] * len(prompts)
     tokens, logs = torch.tensor([[7, 5, 6]]), torch.tensor([[-1.0, -1.0, -2.0]])
     wrote = [Example([1], [token], tokens, logs) for token in (7, 5, 6, 8)]
     assert [example.is_greedy for example in wrote] == [True, True, False, False]

@@ -34,11 +34,8 @@ from edgespec.errors import EdgespecError
 from edgespec.measure.predict import agreement, model_trace
 from edgespec_distill.data.draft_vocabulary import full_vocabulary
 from edgespec_distill.data.examples import Text
-from edgespec_distill.data.text_generation import (
-    GenerationSettings,
-    generate_with_distributions,
-)
-from edgespec_distill.models import causal as causal_module
+from edgespec_distill.data.features import Features
+from edgespec_distill.data.text_generation import GenerationSettings, generate_texts
 from edgespec_distill.models.causal import Causal
 from edgespec_distill.models.reading.eagle_module import Eagle, embedded, feature_layers, fused
 from edgespec_distill.models.reading.eagle_student import EagleStudent
@@ -85,8 +82,7 @@ def reading(case, tmp_path_factory):
 
 def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[np.ndarray]:
     """Logits of the first, second, … drafted token, as training computes them."""
-    features = {text: causal.features([text])[0]}
-    learner = EagleStudent(*reading[0], features)
+    learner = EagleStudent(*reading[0], Features(causal, 0))
     hidden = islice(learner.hidden_states([text]), count)
     return [(states @ learner.head.T).detach().numpy() for states in hidden]
 
@@ -94,12 +90,11 @@ def guesses(reading, causal: Causal, text: Text, count: int = GUESSES) -> list[n
 def starting(causal: Causal, width: int | None) -> tuple[EagleStudent, list[Text]]:
     """An untrained head and texts to start from."""
     prompts = [[40 + n, 41, 42, 50 + n, 60] for n in range(40)]
-    examples, shown = generate_with_distributions(causal, prompts, GenerationSettings(20, [1], 1.0))
-    texts = [Text(tuple(e.prompt), tuple(e.output)) for e in examples]
+    texts = generate_texts(causal, prompts, GenerationSettings(20, [1], 1.0))
     shape = {"layers": 1, "encoder_layers": 1, "width": width, "vocabulary": full_vocabulary(SIZE)}
     body = untrained_draft(causal.model, **shape, seed=0, keep=last_layers)
     eagle = Eagle(body, causal.feature_layers, causal.model.config.hidden_size)
-    return EagleStudent(eagle, full_vocabulary(SIZE), dict(zip(texts, shown, strict=True))), texts
+    return EagleStudent(eagle, full_vocabulary(SIZE), Features(causal, 0)), texts
 
 
 @torch.no_grad()
@@ -108,7 +103,7 @@ def error(draft: EagleStudent, texts: list[Text]) -> float:
     join, errors = draft.model.join, []
     for text in texts:
         ids = torch.tensor([*text.prompt, *text.output[:-1]])
-        state = rms_norm(join.state_norm, fused(draft.model, draft._features[text]))
+        state = rms_norm(join.state_norm, fused(draft.model, draft._features.of([text])[0]))
         token = rms_norm(join.token_norm, embedded(draft.model, ids))
         errors.append((join.token(token[1:]) + join.state(state[:-1]) - state[1:]).square())
     return torch.cat(errors).mean().item()
@@ -152,20 +147,6 @@ def test_layers_start_as_copies_of_the_targets_last_ones(causal):
     for name, weight in draft.model.model.layers[0].state_dict().items():
         adds = name.endswith(("o_proj.weight", "down_proj.weight"))
         torch.testing.assert_close(weight, theirs[name] / size if adds else theirs[name])
-
-
-def test_features_recorded_while_generating_are_those_of_the_finished_texts(causal, monkeypatch):
-    two_prompts = 2 * len(PROMPT)  # are read at once
-    monkeypatch.setattr(causal_module, "PREFILL_POSITIONS", two_prompts)
-    prompts = [PROMPT, PROMPT[:2], PROMPT[2:], PROMPT[:1], PROMPT[3:]]
-    torch.manual_seed(0)
-    examples, shown = generate_with_distributions(
-        causal, prompts, GenerationSettings(12, range(60), 1.0, finished_share=0.8)
-    )
-    assert len({len(example) for example in examples}) > 2
-    for example, ours in zip(examples, shown, strict=True):
-        (again,) = causal.features([example])
-        torch.testing.assert_close(ours, again, atol=1e-5, rtol=1e-4)
 
 
 def test_features_of_an_int8_target_are_in_the_checkpoints_basis(causal, reading):

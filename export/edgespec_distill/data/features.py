@@ -1,26 +1,30 @@
-"""The target's features of its texts, which EAGLE drafts read.
+"""The target's features of its texts, which drafts that read them need: stored, or computed again.
 
-They are large, so they are in files; where these would take too much of the disk, the features are
-computed again each time a text is read."""
+Tokens are small and always kept. A position's features take kilobytes, so they are in files only as
+long as these fit a bound; those of further texts are computed whenever a batch needs them. Both
+have the same bits, because a text's features depend on that text alone.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from edgespec.artifact.atomic_file import whole_file
-from edgespec_distill.data.examples import Text, batches
+from edgespec_distill.data.examples import Text
 from edgespec_distill.models.causal import Causal
 
 __all__ = ["Features"]
 
-POSITIONS = 4096  # computed at once
+TEXTS_AT_ONCE = 32  # that are read together, where the target does so
 
-TextKey = tuple[tuple[int, ...], tuple[int, ...]]
+AnyText = TypeVar("AnyText", bound=Text)
 
 
 class Features:
@@ -32,67 +36,77 @@ class Features:
 
     def __init__(self, target: Causal, most_bytes: float) -> None:
         self._target, self._most_bytes = target, most_bytes
-        self._features: dict[TextKey, Tensor] = {}
+        self._stored: dict[bytes, Tensor] = {}
 
     @property
     def layers(self) -> tuple[int, ...]:
         """The target's layers whose outputs are the features, counted from 1."""
         return tuple(self._target.feature_layers)
 
-    def __getitem__(self, text: Text) -> Tensor:
-        """[n, layers · width] of a text; n is its length without the last token."""
-        stored = self._features.get(_key(text))
-        return self._target.features([text])[0] if stored is None else stored
+    def of(self, texts: Sequence[Text]) -> list[Tensor]:
+        """[n, layers · width] of each text; n is its length without the last token."""
+        found = [self._stored.get(_key(text)) for text in texts]
+        missing = [text for text, part in zip(texts, found, strict=True) if part is None]
+        computed = iter(self._target.features(missing) if missing else ())
+        return [next(computed) if part is None else part for part in found]
+
+    def read(self, texts: Sequence[AnyText]) -> Iterator[tuple[AnyText, Tensor]]:
+        """Texts with their features, which are computed now."""
+        for first in range(0, len(texts), TEXTS_AT_ONCE):
+            group = texts[first : first + TEXTS_AT_ONCE]
+            yield from zip(group, self._target.features(group), strict=True)
+
+    def keeping(
+        self, pairs: Iterable[tuple[AnyText, Tensor | None]], examples_file: Path
+    ) -> Iterator[AnyText]:
+        """The texts of pairs. On the way their features are written for `add`, those of the first
+        texts, as many as there is room for. The file appears when all texts were taken.
+
+        Args:
+            pairs: texts with their features; None: they are computed if there is room.
+            examples_file: the file that the texts are stored in.
+        """
+        file = self._file(examples_file)
+        room = self._room_for(file)
+        with whole_file(file) as aside, aside.open("wb") as out:
+            for text, features in pairs:
+                room -= self._position_bytes * (len(text) - 1)
+                if room >= 0:
+                    found = self._target.features([text])[0] if features is None else features
+                    out.write(found.contiguous().view(torch.uint8).numpy().data)
+                yield text
 
     def add(self, texts: Sequence[Text], examples_file: Path) -> None:
-        """Adds texts that are stored in `examples_file`.
-
-        Their features are mapped from a file with a similar name. If it does not fit the texts,
-        they are computed and it is written again, completely or not at all, where there is room.
-        """
+        """Maps what is stored of the texts in `examples_file`; without a file it is computed and
+        written first, where there is room."""
         file, dtype = self._file(examples_file), self._target.model.dtype
-        lengths = [len(text) - 1 for text in texts]
-        shape = (sum(lengths), len(self.layers) * self._target.model.config.hidden_size)
-        size = shape[0] * shape[1]
-        if not file.exists() or file.stat().st_size != size * dtype.itemsize:
-            if not self._has_room(size * dtype.itemsize, file):
-                return
-            computed = torch.empty(shape, dtype=dtype)
-            self._compute(texts, torch.split(computed, lengths))
-            _write(computed, file)
-        stored = torch.from_file(str(file), shared=False, size=size, dtype=dtype).view(shape)
-        for text, part in zip(texts, torch.split(stored, lengths), strict=True):
-            self._features[_key(text)] = part
+        if not file.exists():
+            for _ in self.keeping(((text, None) for text in texts), examples_file):
+                pass
+        size = file.stat().st_size // dtype.itemsize
+        if size == 0:
+            return
+        stored = torch.from_file(str(file), shared=False, size=size, dtype=dtype)
+        ends = list(accumulate(len(text) - 1 for text in texts))
+        rows = stored.view(-1, self._position_bytes // dtype.itemsize)
+        for text, end in zip(texts, ends, strict=True):
+            if end <= len(rows):
+                self._stored[_key(text)] = rows[end - len(text) + 1 : end]
 
-    def write(self, features: Sequence[Tensor], examples_file: Path) -> None:
-        """Writes features that were computed while the texts were generated, for `add`, where there
-        is room."""
-        file = self._file(examples_file)
-        if self._has_room(sum(part.nbytes for part in features), file):
-            _write(torch.cat(list(features)), file)
+    @property
+    def _position_bytes(self) -> int:
+        model = self._target.model
+        return len(self.layers) * int(model.config.hidden_size) * int(model.dtype.itemsize)
 
-    def _has_room(self, size: int, file: Path) -> bool:
-        """Whether a file of this size fits beside the others."""
+    def _room_for(self, file: Path) -> float:
+        """Bytes that this file may have beside the others."""
         others = (other for other in file.parent.glob(f"*{file.suffix}") if other != file)
-        return size + sum(other.stat().st_size for other in others) <= self._most_bytes
+        return self._most_bytes - sum(other.stat().st_size for other in others)
 
     def _file(self, examples_file: Path) -> Path:
         dtype = str(self._target.model.dtype).removeprefix("torch.")
         return examples_file.with_suffix(f".{dtype}")
 
-    def _compute(self, texts: Sequence[Text], results: Sequence[Tensor]) -> None:
-        """Writes the features of each text into the tensor of the same index."""
-        result_of = {id(text): result for text, result in zip(texts, results, strict=True)}
-        for group in batches(texts, POSITIONS, random.Random(0)):
-            computed = self._target.features(group)
-            for text, features in zip(group, computed, strict=True):
-                result_of[id(text)].copy_(features)
 
-
-def _key(text: Text) -> TextKey:
-    return tuple(text.prompt), tuple(text.output)
-
-
-def _write(features: Tensor, file: Path) -> None:
-    with whole_file(file) as aside:
-        aside.write_bytes(features.view(torch.uint8).numpy().data)
+def _key(text: Text) -> bytes:
+    return array("i", [len(text.prompt), *text.prompt, *text.output]).tobytes()

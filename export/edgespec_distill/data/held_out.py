@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
 from edgespec_distill.data.examples import Text, batches
@@ -17,6 +19,7 @@ from edgespec_distill.training.loss import overlap
 __all__ = ["HeldOut", "greedy_acceptance"]
 
 POSITIONS = 2048  # compared at once
+ROWS = 256  # of them whose logits are in memory: those of a whole vocabulary take gigabytes
 STORED_PROBABILITIES = 2**28  # half a gigabyte
 
 
@@ -43,15 +46,17 @@ class HeldOut:
         positions = max(1, STORED_PROBABILITIES // len(vocabulary.outputs))
         self._sampled = _groups(_first_texts(sampled, positions))
         self._distributions = [
-            target.logits(group).float().softmax(-1)[:, outputs].half() for group in self._sampled
+            torch.cat([_probabilities(target, text)[:, outputs].half() for text in group])
+            for group in self._sampled
         ]
 
     @torch.no_grad()
     def acceptance(self, draft: ScoringModel) -> Acceptance:
         """Means over all positions."""
         shared = [
-            overlap(p.float(), draft.logits(group).float())
+            overlap(p_rows.float(), q_logits)
             for group, p in zip(self._sampled, self._distributions, strict=True)
+            for p_rows, q_logits in zip(torch.split(p, ROWS), _logits(draft, group), strict=True)
         ]
         greedy = greedy_acceptance(draft, self._greedy)
         return Acceptance(greedy, torch.cat(shared).mean().item())
@@ -62,9 +67,21 @@ def greedy_acceptance(draft: ScoringModel, texts: Sequence[Text]) -> float:
     """`Acceptance.greedy` on these texts."""
     same = []
     for group in _groups(texts):
-        best = draft.vocabulary.outputs[draft.logits(group).argmax(-1).cpu()]
+        choices = torch.cat([part.argmax(-1) for part in _logits(draft, group)])
+        best = draft.vocabulary.outputs[choices.cpu()]
         same.append(best == torch.cat([torch.tensor(text.output) for text in group]))
     return torch.cat(same).float().mean().item()
+
+
+def _probabilities(target: ScoringModel, text: Text) -> Tensor:
+    """[tokens of the output, target's tokens]."""
+    return target.logits([text]).float().softmax(-1)
+
+
+def _logits(draft: ScoringModel, texts: Sequence[Text]) -> Iterator[Tensor]:
+    """[ROWS, draft's tokens] of first predictions, part after part."""
+    for hidden in torch.split(next(draft.hidden_states(texts)), ROWS):
+        yield functional.linear(hidden, draft.head).float()
 
 
 def _groups(texts: Sequence[Text]) -> list[list[Text]]:

@@ -103,7 +103,6 @@ class TargetOutputs:
         Args:
             head: of the draft's tokens.
         """
-        assert self._features is not None
         blocks = [texts[i : i + BLOCK] for i in range(0, len(texts), BLOCK)]
         pace, positions = Pace(), 0
         for index, block in enumerate(blocks):
@@ -113,9 +112,7 @@ class TargetOutputs:
                     logger.info(f"the time for reading is over: {index} of {len(blocks)}")
                     return
                 with self._timed():
-                    self._features.add(block, file)
-                    examples = [head.example(text, self._features[text]) for text in block]
-                    write_examples(examples, file)
+                    write_examples(self._judged(block, head, file), file)
                 positions += sum(map(len, block))
                 logger.info(
                     f"the target read block {index + 1} of {len(blocks)}, "
@@ -145,10 +142,18 @@ class TargetOutputs:
     ) -> None:
         """Generates outputs and stores them: features first, as the examples' file says that all
         is there."""
-        examples, features = generate_with_distributions(self._target, prompts, settings)
-        if self._features is not None:
-            self._features.write(features, file)
+        written = generate_with_distributions(self._target, prompts, settings)
+        if self._features is None:
+            examples = [example for example, _ in written]
+        else:
+            examples = list(self._features.keeping(written, file))
         write_examples(examples, file)
+
+    def _judged(self, texts: Sequence[Text], head: TargetHead, file: Path) -> list[Example]:
+        """Texts that the target reads, with its distributions; features are stored on the way."""
+        assert self._features is not None
+        pairs = ((head.example(t, own), own) for t, own in self._features.read(texts))
+        return list(self._features.keeping(pairs, file))
 
     def _read(self, file: Path) -> list[Example]:
         examples = read_examples(file)

@@ -63,27 +63,27 @@ def generate_texts(
 
 def generate_with_distributions(
     target: GeneratingModel, prompts: Sequence[Sequence[int]], settings: GenerationSettings
-) -> tuple[list[Example], list[Tensor]]:
+) -> Iterator[tuple[Example, Tensor | None]]:
     """As `generate_texts` by the target, with its distributions, which cost no second pass.
 
-    Returns:
-        Examples, and the target's features at all positions of each but the last: [n, size].
+    Yields:
+        Examples with the target's features at all positions of each but the last, [n, size]; None
+        where it returns none while it writes.
     """
-    examples, features = [], []
     generator = torch.Generator().manual_seed(settings.seed)
     for group in similar_lengths(prompts, settings.max_new_tokens, target.positions_at_once):
         steps = []
         parts_of: list[list[Tensor]] = [[] for _ in group]
         for step in _steps(target, group, settings, generator):
             steps.append((step.rows, step.tokens, *top_tokens(step.logits)))
-            for row, part in zip(step.rows.tolist(), step.features, strict=True):
+            for row, part in zip(step.rows.tolist(), step.features or (), strict=False):
                 parts_of[row].append(part)
         rows, output, tokens, log_probs = (torch.cat(part) for part in zip(*steps, strict=True))
         for row, prompt in enumerate(group):
             own = rows == row
-            examples.append(Example(prompt, output[own].tolist(), tokens[own], log_probs[own]))
-        features += [torch.cat(parts) for parts in parts_of]
-    return examples, features
+            parts, parts_of[row] = parts_of[row], []
+            example = Example(prompt, output[own].tolist(), tokens[own], log_probs[own])
+            yield example, torch.cat(parts) if parts else None
 
 
 @torch.no_grad()
@@ -108,13 +108,14 @@ class _Step:
         rows: [n] indices of the texts, on the CPU.
         tokens: [n] the target's token ids, on the CPU.
         logits: [n, vocabulary] that they were drawn from, in the model's own token ids.
-        features: [n] the model's features of the tokens that it read for this step.
+        features: [n] the model's features of the tokens that it read for this step, if it returns
+            them.
     """
 
     rows: Tensor
     tokens: Tensor
     logits: Tensor
-    features: Sequence[Tensor]
+    features: Sequence[Tensor] | None
 
 
 @torch.no_grad()
@@ -133,7 +134,7 @@ def _steps(
         own = _draw(state.logits, settings.temperature, generator)
         tokens = model.vocabulary.outputs[own.cpu()]
         logits = state.logits[unfinished.to(state.logits.device)]
-        features = list(compress(state.features, unfinished))
+        features = state.features and list(compress(state.features, unfinished))
         yield _Step(rows[unfinished], tokens[unfinished], logits, features)
         unfinished &= ~torch.isin(tokens, ends)
         left = int(unfinished.sum())

@@ -34,14 +34,23 @@ class Causal(GeneratingModel):
 
     def begin(self, prompts: Rows, max_new_tokens: int) -> DecodeState:
         inputs = self._inputs(prompts)
-        return _LlamaDecodeState(self.model, *inputs, max_new_tokens, self.feature_layers)
+        return _LlamaDecodeState(self.model, *inputs, max_new_tokens)
 
     def draft(self, model: Any, vocabulary: DraftVocabulary) -> Causal:
         return Causal(model, vocabulary)
 
     @torch.no_grad()
     def features(self, texts: Sequence[Text]) -> list[Tensor]:
-        """The features at all positions of each text but the last: [n, layers · width]."""
+        """The features at all positions of each text but the last: [n, layers · width].
+
+        On a processor each text is read alone, so it has the same bits whatever is beside it. A GPU
+        reads them together, which is several times faster.
+        """
+        if self.model.device.type == "cpu":
+            return [part for text in texts for part in self._read([text])]
+        return self._read(texts)
+
+    def _read(self, texts: Sequence[Text]) -> list[Tensor]:
         ids, real = self._inputs(input_rows(texts))
         _, features = llama.hidden_states(self.model, ids, feature_layers=self.feature_layers)
         return list(torch.split(features[real], [len(text) - 1 for text in texts]))
@@ -57,45 +66,30 @@ def predicting_positions(texts: Sequence[Text], ids: Tensor, skipped: int = 0) -
 
 
 class _LlamaDecodeState:
-    def __init__(
-        self,
-        model: Any,
-        ids: Tensor,
-        real: Tensor,
-        max_new_tokens: int,
-        feature_layers: Sequence[int],
-    ) -> None:
-        self._model, self._lengths, self._feature_layers = model, real.sum(1), feature_layers
+    features = None
+
+    def __init__(self, model: Any, ids: Tensor, real: Tensor, max_new_tokens: int) -> None:
+        self._model, self._lengths = model, real.sum(1)
         self._cache = llama.Cache.empty(model, len(ids), ids.shape[1] + max_new_tokens)
-        logits, features = [], []
+        logits = []
         at_once = max(1, PREFILL_POSITIONS // ids.shape[1])
         for first in range(0, len(ids), at_once):
             rows = slice(first, first + at_once)
-            group = self._prefill(ids[rows], self._lengths[rows], self._cache[rows])
-            logits.append(group[0])
-            features += group[1]
+            logits.append(self._prefill(ids[rows], self._lengths[rows], self._cache[rows]))
         self.logits: Tensor = torch.cat(logits)
-        self.features: Sequence[Tensor] = features
 
-    def _prefill(
-        self, ids: Tensor, lengths: Tensor, cache: llama.Cache
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The logits after some prompts, and the prompts' features."""
+    def _prefill(self, ids: Tensor, lengths: Tensor, cache: llama.Cache) -> Tensor:
+        """The logits after some prompts."""
         ids = ids[:, : lengths.max()]
-        hidden, features = llama.hidden_states(
-            self._model, ids, cache=cache, feature_layers=self._feature_layers
-        )
+        hidden, _ = llama.hidden_states(self._model, ids, cache=cache)
         last = hidden[torch.arange(len(ids), device=ids.device), lengths - 1]
-        parts = zip(features.cpu(), lengths.tolist(), strict=True)
-        return self._model.lm_head(last), [part[:length] for part, length in parts]
+        logits: Tensor = self._model.lm_head(last)
+        return logits
 
     def add(self, tokens: Tensor) -> None:
-        hidden, features = llama.hidden_states(
-            self._model, tokens[:, None], self._lengths, self._cache, self._feature_layers
-        )
+        hidden, _ = llama.hidden_states(self._model, tokens[:, None], self._lengths, self._cache)
         self._lengths = self._lengths + 1
         self.logits = self._model.lm_head(hidden[:, 0])
-        self.features = list(features.cpu())
 
     def keep_rows(self, rows: Tensor) -> None:
         self._cache = self._cache[rows]

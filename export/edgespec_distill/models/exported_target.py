@@ -152,7 +152,7 @@ class _ExportedState:
     """
 
     logits: Tensor
-    features: Sequence[Tensor]
+    features: Sequence[Tensor] | None = None
 
     def __init__(self, runtime: OrtModel, prompts: Rows, capacity: int, dtype: torch.dtype) -> None:
         self._batch, self._dtype = runtime.make_batch(len(prompts), capacity), dtype
@@ -177,14 +177,12 @@ class _ExportedState:
         ]
         parts = [np.array(rows) for call in _calls(requests) for rows in self._batch.compute(call)]
         self.logits = torch.from_numpy(np.concatenate(parts))
-        self.features = [
-            _features(
-                self._batch.features,
-                slice(sequence.start + first, sequence.start + sequence.length),
-                self._dtype,
-            )
-            for sequence, first in zip(self._sequences, known, strict=True)
-        ]
+        kept = self._batch.features
+        if kept is not None:
+            self.features = [
+                _features(kept, slice(text.start + first, text.start + text.length), self._dtype)
+                for text, first in zip(self._sequences, known, strict=True)
+            ]
 
 
 def _calls(requests: Sequence[Score]) -> Iterator[list[Score]]:
@@ -220,11 +218,10 @@ def _features_of(runtime: OrtModel, text: Text, model: Any) -> Tensor:
     (sequence,) = batch.sequences
     sequence.prefill([*text.prompt, *text.output])
     batch.compute([Read(sequence, ())])
+    assert batch.features is not None
     return _features(batch.features, slice(0, len(text) - 1), model.dtype)
 
 
-def _features(kept: npt.NDArray[np.float32] | None, positions: slice, dtype: torch.dtype) -> Tensor:
-    """What the target returned at positions of its cache: [positions, size]; size 0 without."""
-    if kept is None:
-        return torch.empty(0, 0, dtype=dtype)
+def _features(kept: npt.NDArray[np.float32], positions: slice, dtype: torch.dtype) -> Tensor:
+    """What the target returned at positions of its cache: [positions, size]."""
     return torch.tensor(kept[positions], dtype=dtype)

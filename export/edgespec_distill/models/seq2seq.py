@@ -72,6 +72,8 @@ class Seq2Seq(DecodingModel, GeneratingModel):
 
 
 class _T5DecodeState:
+    features = None
+
     def __init__(self, model: Any, source: Tensor, read: Tensor, start: int) -> None:
         self._model, self._read = model, read
         self._encoded = model.encoder(input_ids=source, attention_mask=read).last_hidden_state
@@ -87,7 +89,6 @@ class _T5DecodeState:
             use_cache=True,
         )
         self.logits, self._cache = found.logits[:, -1], found.past_key_values
-        self.features = self.logits.new_empty(len(tokens), 0, 0).unbind()
 
     def keep_rows(self, rows: Tensor) -> None:
         assert self._cache is not None

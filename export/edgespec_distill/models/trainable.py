@@ -28,11 +28,14 @@ class DecodeState(Protocol):
     Attributes:
         logits: [rows, own vocabulary] of the next token.
         features: [rows] of [tokens, size]: the model's features of the tokens that it read last,
-            which are the prompt or one more token.
+            which are the prompt or one more token; None where it returns none, or where their bits
+            are not those of reading a text as a whole.
     """
 
     logits: Tensor
-    features: Sequence[Tensor]
+
+    @property
+    def features(self) -> Sequence[Tensor] | None: ...
 
     def add(self, tokens: Tensor) -> None:
         """Appends one token to each text: [rows], in the model's own token ids."""

@@ -1,4 +1,4 @@
-"""An EAGLE draft as a model that scores texts, from the target's stored features of them."""
+"""An EAGLE draft as a model that scores texts, from the target's features of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["EagleStudent", "TextFeatures"]
 class TextFeatures(Protocol):
     """The target's features of texts: see `features.Features`."""
 
-    def __getitem__(self, text: Text, /) -> Tensor: ...
+    def of(self, texts: Sequence[Text]) -> list[Tensor]: ...
 
 
 class EagleStudent(ScoringModel):
@@ -39,7 +39,7 @@ class EagleStudent(ScoringModel):
         """Sets the weights that the training starts from: see `eagle_start`."""
         device, inputs = self.model.device, self.vocabulary.inputs
         ids = (inputs[torch.tensor(row)].to(device) for row in input_rows(texts))
-        features = (self._features[text].to(device) for text in texts)
+        features = (self._features.of([text])[0].to(device) for text in texts)
         eagle_start.initialise(self.model, zip(ids, features, strict=True))
 
     def hidden_states(self, texts: Sequence[Text]) -> Iterator[Tensor]:
@@ -51,7 +51,7 @@ class EagleStudent(ScoringModel):
     def _padded_inputs(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
         """The draft's token ids of texts, [rows, m], and the target's features, [rows, m, F]."""
         ids, real = self._inputs(input_rows(texts))
-        stored = torch.cat([self._features[text] for text in texts]).to(ids.device)
-        features = torch.zeros(*ids.shape, stored.shape[1], dtype=stored.dtype, device=ids.device)
-        features[real] = stored
+        known = torch.cat(self._features.of(texts)).to(ids.device)
+        features = torch.zeros(*ids.shape, known.shape[1], dtype=known.dtype, device=ids.device)
+        features[real] = known
         return ids, features
