@@ -204,7 +204,7 @@ def _scored(runtime: OrtModel, text: Text, model: Any) -> Tensor:
     """[tokens of the output, vocabulary] the logits that predict an output."""
     batch = runtime.make_batch(1, len(text))
     (sequence,) = batch.sequences
-    tokens = [sequence.prefill(text.prompt), *text.output[:-1]]
+    tokens = [sequence.prefill([*text.prompt]), *text.output[:-1]]
     parts = [
         np.array(sequence.score(tokens[first : first + ROWS // 2]))
         for first in range(0, len(tokens), ROWS // 2)
