@@ -15,14 +15,14 @@ from edgespec_distill.models.untrained_draft import untrained_draft
 SIZE = 272
 
 
-def write_target(folder: Path, *, width: int = 32, gated: bool = False) -> Path:
+def write_target(folder: Path, *, width: int = 32, layers: int = 3, gated: bool = False) -> Path:
     return write_t5(
         folder,
         vocab_size=SIZE,
         width=width,
         heads=2,
         head_size=16,
-        layers=3,
+        layers=layers,
         encoder_layers=2,
         gated=gated,
         tokenizer=byte_tokenizer(SIZE, append_eos=True),

@@ -23,7 +23,7 @@ from edgespec_distill.data.draft_vocabulary import (
     full_vocabulary,
 )
 from edgespec_distill.data.examples import Example, Text, read_examples, write_examples
-from edgespec_distill.data.features import Features
+from edgespec_distill.data.features import Features, ShowingTarget
 from edgespec_distill.data.held_out import HeldOut, greedy_acceptance
 from edgespec_distill.data.own_prompts import own_prompts
 from edgespec_distill.data.target_outputs import BLOCK, TargetOutputs
@@ -48,6 +48,7 @@ from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.sources import Source
 from edgespec_export.families import Family
 from edgespec_export.families.decoder_only import DecoderOnly
+from edgespec_export.families.t5 import T5
 from edgespec_export.families.tensor_check import fitted
 
 __all__ = ["train_draft"]
@@ -80,7 +81,7 @@ def train_draft(
     with one_line_memory(), _quiet_transformers():
         logger.info(f"target: {source.label}")
         family = fitted(checkpoint)
-        plan = replace(plan, target_format=plan.target_format or _usual_format(family))
+        plan = replace(plan, target_format=plan.target_format or _usual_format(plan, family))
         count = len(prompts) + plan.own_prompts
         read = sum(len(part) for answer in answers for part in answer)
         logger.info(f"{needs_of(plan, family, checkpoint.float32_bytes // 4, count, read)}")
@@ -113,17 +114,17 @@ def _opened(
         if isinstance(target, Causal):
             target.feature_layers = layers
         return target
-    if isinstance(family, DecoderOnly):
-        ends: GeneratingModel = open_ends(checkpoint, family, plan)
+    if isinstance(family, DecoderOnly) or (isinstance(family, T5) and plan.uses_target_states):
+        ends = open_ends(checkpoint, family, plan)
     else:
         ends = open_target(source, family.start_token)
     return as_exported(ends, checkpoint, plan.target_format, layers, work)
 
 
-def _usual_format(family: Family) -> str:
+def _usual_format(plan: Plan, family: Family) -> str:
     """Of the target, if the plan names none."""
     runs_kernels = bool(installed_kernels()) and not torch.cuda.device_count()
-    return "int8" if runs_kernels or not has_known_layers(family) else ORIGINAL
+    return "int8" if runs_kernels or not has_known_layers(plan, family) else ORIGINAL
 
 
 class _Run:
@@ -147,7 +148,7 @@ class _Run:
         held_out = max(4, min(64, len(prompts) // 20))
         self._held_out_prompts, self._prompts = prompts[:held_out], prompts[held_out:]
         features: Features | None = None
-        if plan.uses_target_states and isinstance(target, Causal):
+        if plan.uses_target_states and isinstance(target, ShowingTarget):
             features = Features(target, plan.disk * 1e9)
         self._outputs = TargetOutputs(target, features, self._eos_token_ids, plan, work)
         self._builder = DraftBuilder(target, features, plan)

@@ -68,9 +68,10 @@ class Plan:
 
     Attributes:
         layers: number of decoder layers.
-        eagle: make an EAGLE head, which reads the target's hidden states; decoder-only targets.
+        eagle: make an EAGLE head, which reads the target's hidden states; decoder-only and T5-like
+            targets.
         block: make a block draft, which reads them, too, and drafts this many tokens with one call.
-        encoder_layers: number of encoder layers, if there is an encoder; None: as many as `layers`.
+        encoder_layers: number of encoder layers, if it has an encoder; None: as many as `layers`.
         share_encoder: make a draft without an encoder, which reads the target's; T5-like targets
             only.
         width: of the hidden states; None: the target's width, with the target's layers to start.
@@ -202,7 +203,7 @@ def plan_for(plan: Plan, family: Family) -> Plan:
     has_encoder = family.encoder_layers is not None
     if plan.uses_target_states:
         _check_readable(plan, family)
-    elif not has_known_layers(family):
+    elif not has_known_layers(plan, family):
         raise UsageError(
             f"{_what_is(family)}; distill supports targets of the families 'llama' and 't5'"
             f"{', and of others drafts that read their states (eagle, block)' * _shows(family)}"
@@ -215,15 +216,16 @@ def plan_for(plan: Plan, family: Family) -> Plan:
     return dataclasses.replace(plan, encoder_layers=_encoder_layers(plan, family.encoder_layers))
 
 
-def has_known_layers(family: Family) -> bool:
+def has_known_layers(plan: Plan, family: Family) -> bool:
     """Whether the training computes the layers of such a target; families derived from these two
-    compute something else."""
-    return type(family) in (Llama, T5) and family.widest_window is None
+    compute something else, and the states of a T5 come from its export alone."""
+    kinds = (Llama,) if plan.uses_target_states else (Llama, T5)
+    return type(family) in kinds and family.widest_window is None
 
 
 def _shows(family: Family) -> bool:
     """Whether a draft can read the states after its layers, and start from its head."""
-    return (
+    return isinstance(family, T5) or (
         isinstance(family, DecoderOnly)
         and not family.is_recurrent
         and isinstance(family.last_norm, RmsNorm)
@@ -236,13 +238,17 @@ def _check_readable(plan: Plan, family: Family) -> None:
     option = "eagle" if plan.eagle else "block"
     if not _shows(family):
         raise UsageError(
-            f"{_what_is(family)}; {_kind(plan)} needs a decoder-only target with attention in all "
-            f"layers and an RMS norm before its head: leave {option} out"
+            f"{_what_is(family)}; {_kind(plan)} needs a T5-like target, or a decoder-only one with "
+            f"attention in all layers and an RMS norm before its head: leave {option} out"
         )
-    if plan.target_format == ORIGINAL and not has_known_layers(family):
+    if plan.target_format == ORIGINAL and not has_known_layers(plan, family):
         raise UsageError(
-            f"{_what_is(family)}, which only its export computes here; leave "
+            f"{_what_is(family)}, whose states only its export computes here; leave "
             f"target_format {ORIGINAL!r} out"
+        )
+    if plan.encoder_layers is not None:
+        raise UsageError(
+            f"encoder_layers is {plan.encoder_layers}; {_kind(plan)} has no encoder: leave it out"
         )
 
 
@@ -264,7 +270,7 @@ def _encoder_layers(plan: Plan, most: int | None) -> int | None:
         if asked is not None:
             raise UsageError(f"encoder_layers is {asked}; the target has no encoder: leave it out")
         return None
-    if plan.share_encoder:
+    if plan.share_encoder or plan.uses_target_states:
         return None
     count = asked or plan.layers
     if count > most:

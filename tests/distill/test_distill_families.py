@@ -1,5 +1,5 @@
-"""Claim: a draft that reads its target's states can be trained for every decoder-only family whose
-export runs by kernels, and its pair is exact."""
+"""Claim: a draft that reads its target's states can be trained for a T5 and for every decoder-only
+family whose export runs by kernels, and its pair is exact."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from edgespec_export.export_pair import export_pair
 from edgespec_export.families.tensor_check import fitted
 from gemma3_checkpoints import write_gemma3
 from norms_checkpoints import write_model
+from shared_encoder_checkpoints import write_target as write_t5
 
 EAGLE = dataclasses.replace(PLAN, eagle=True, target_format=None, steps=60, vocabulary=200)
 BLOCK = dataclasses.replace(EAGLE, eagle=False, block=3, loss="mixed")
@@ -52,11 +53,18 @@ TARGETS = {
     "qwen2": (of_words("qwen2"), EAGLE),
     "qwen3": (of_words("qwen3"), BLOCK),
     "windows": (of_words("mistral", sliding_window=9), EAGLE),
+    "t5": (lambda folder: write_t5(folder), dataclasses.replace(EAGLE, width=16)),
+    "t5, gated": (
+        lambda folder: write_t5(folder, gated=True),
+        dataclasses.replace(EAGLE, width=None, vocabulary=None, target_tables=True),
+    ),
+    "t5, block": (lambda folder: write_t5(folder), dataclasses.replace(BLOCK, width=16)),
 }
+OFTEN = ("gemma3", "t5")
 
 
 @pytest.mark.parametrize(
-    "name", ["gemma3", *(pytest.param(name, marks=deep) for name in TARGETS if name != "gemma3")]
+    "name", [name if name in OFTEN else pytest.param(name, marks=deep) for name in TARGETS]
 )
 def test_training_raises_acceptance_and_the_pair_has_the_targets_text(name, prompts, tmp_path):
     write, plan = TARGETS[name]
@@ -102,8 +110,21 @@ def test_a_draft_starts_from_the_weights_that_transformers_reads(kind, shape, tm
 def test_only_the_export_computes_other_families(tmp_path):
     folder = write_gemma3(tmp_path / "target")
     family = fitted(open_checkpoint(resolve(str(folder))))
-    with pytest.raises(UsageError, match="which only its export computes here; leave"):
-        plan_for(dataclasses.replace(EAGLE, target_format="original"), family)
+    original = dataclasses.replace(EAGLE, target_format="original")
+    with pytest.raises(UsageError, match="whose states only its export computes here; leave"):
+        plan_for(original, family)
     words = r"families 'llama' and 't5', and of others drafts that read their states \(eagle"
     with pytest.raises(UsageError, match=words):
         plan_for(dataclasses.replace(EAGLE, eagle=False), family)
+    t5 = fitted(open_checkpoint(resolve(str(write_t5(tmp_path / "t5")))))
+    with pytest.raises(UsageError, match="family 't5', whose states only its export computes here"):
+        plan_for(original, t5)
+
+
+def test_a_draft_of_a_t5_has_no_encoder(tmp_path):
+    t5 = fitted(open_checkpoint(resolve(str(write_t5(tmp_path / "t5")))))
+    assert plan_for(EAGLE, t5).encoder_layers is None
+    with pytest.raises(
+        UsageError, match=r"encoder_layers is 2; an EAGLE draft \(eagle\) has no enc"
+    ):
+        plan_for(dataclasses.replace(EAGLE, encoder_layers=2), t5)

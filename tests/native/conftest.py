@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 import edgespec
+import shared_encoder_checkpoints
 from eagle_checkpoints import write_eagle, write_target
 from edgespec_export.export_pair import export_pair
 from looking_large import look_large
@@ -47,6 +48,16 @@ def eagle_folder(tmp_path_factory):
     """A target and its untrained EAGLE head, which has 120 of its 272 tokens."""
     folder = tmp_path_factory.mktemp("eagle")
     target = write_target(folder / "target", "llama")
+    write_eagle(target, folder / "draft", tokens=120)
+    export_pair(str(target), str(folder / "draft"), folder / "pair", threads=1)
+    return folder / "pair"
+
+
+@pytest.fixture(scope="session")
+def t5_eagle_folder(tmp_path_factory):
+    """A T5 and its untrained EAGLE head, which has 120 of its 272 tokens."""
+    folder = tmp_path_factory.mktemp("t5-eagle")
+    target = shared_encoder_checkpoints.write_target(folder / "target")
     write_eagle(target, folder / "draft", tokens=120)
     export_pair(str(target), str(folder / "draft"), folder / "pair", threads=1)
     return folder / "pair"

@@ -11,10 +11,12 @@ import shutil
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import shared_encoder_checkpoints
 from chat_corpus import user
 from checkpoints import byte_tokenizer, write_noisy, write_t5
 from depth import deep
@@ -101,11 +103,14 @@ def translator(built, tmp_path_factory):
     return NativeModel(folder / "pair", threads=1)
 
 
-@pytest.fixture(scope="module")
-def with_eagle(built, tmp_path_factory):
+@pytest.fixture(scope="module", params=["llama", "t5"])
+def with_eagle(built, request, tmp_path_factory):
     """A target and its untrained EAGLE head, which has 120 of its 272 tokens."""
     folder = tmp_path_factory.mktemp("eagle")
-    target = write_target(folder / "target", "llama")
+    write = shared_encoder_checkpoints.write_target
+    if request.param == "llama":
+        write = partial(write_target, kind="llama")
+    target = write(folder / "target")
     write_eagle(target, folder / "draft", tokens=120)
     export_pair(str(target), str(folder / "draft"), folder / "pair", threads=1, **INT8)
     return NativeModel(folder / "pair", threads=1)

@@ -92,8 +92,9 @@ def test_translations_go_on(pair_folder, tmp_path, built, given):
     assert begun + session.fork().rest() == whole
 
 
-def test_an_eagle_head_goes_on(eagle_folder, built):
-    session = NativeModel(eagle_folder, threads=1).session()
+@pytest.mark.parametrize("of", ["eagle_folder", "t5_eagle_folder"])
+def test_an_eagle_head_goes_on(of, request, built):
+    session = NativeModel(request.getfixturevalue(of), threads=1).session()
     for given in ({}, {"temperature": 1.0, "rule": "block"}):
         options = {"gamma": 4, "max_new_tokens": 20, "seed": 3, **given}
         whole = session.text(PROMPT, **options)

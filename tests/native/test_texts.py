@@ -92,10 +92,11 @@ def test_translations_are_pythons(pair_folder, pair, given):
     assert accepted
 
 
+@pytest.mark.parametrize("of", ["eagle_folder", "t5_eagle_folder"])
 @pytest.mark.parametrize("given", SAMPLINGS[:3])
-def test_texts_with_an_eagle_head_are_pythons(eagle_folder, built, given):
-    pair, session = edgespec.load(eagle_folder, threads=1), NativeModel(eagle_folder, threads=1)
-    session = session.session()
+def test_texts_with_an_eagle_head_are_pythons(of, request, built, given):
+    folder = request.getfixturevalue(of)
+    pair, session = edgespec.load(folder, threads=1), NativeModel(folder, threads=1).session()
     proposed = 0
     for number, prompt in enumerate(prompts(4, SIZE, seed=6)):
         options = {**given, "seed": number, "gamma": 1 + number, "max_new_tokens": 20}

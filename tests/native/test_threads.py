@@ -22,6 +22,7 @@ SECONDS = os.environ.get("EDGESPEC_THREADS_SECONDS", "2")
 KINDS = {
     "tiny_folder": None,
     "eagle_folder": None,
+    "t5_eagle_folder": None,
     "own head": export_recurrent,
     "another model": export_recurrent,
     "shared_encoder": export_reading,

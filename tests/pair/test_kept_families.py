@@ -83,12 +83,22 @@ def shared_encoder(folder):
     export_pair(str(target), str(folder / "draft"), folder / "pair", **QUICK)
 
 
+def t5_head(folder):
+    from eagle_checkpoints import write_eagle
+    from shared_encoder_checkpoints import write_target
+
+    target = write_target(folder / "target")
+    write_eagle(target, folder / "draft")
+    export_pair(str(target), str(folder / "draft"), folder / "pair", **QUICK)
+
+
 FAMILIES = {
     "states, and a head": qwen35,
     "states": qwen35_alone,
     "windows": partial(of_the_corpus, name="Mistral 7B v0.1"),
     "convolutions": partial(of_the_corpus, name="LFM2, LFM2.5"),
     "an EAGLE head": partial(head, kind="eagle"),
+    "an EAGLE head of a T5": t5_head,
     "a block draft": partial(head, kind="block"),
     "blocks of masks": masked_block,
     "a draft that reads its target's cache": assistant,

@@ -127,6 +127,15 @@ def shared_encoder_folder(tmp_path_factory):
     return folder / "pair"
 
 
+@pytest.fixture(scope="module")
+def t5_eagle_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("t5-eagle")
+    target = shared_encoder_checkpoints.write_target(folder / "target")
+    write_eagle(target, folder / "draft")
+    export_pair(str(target), str(folder / "draft"), folder / "pair", threads=1)
+    return folder / "pair"
+
+
 def test_the_packages_own_tests_pass():
     done = subprocess.run(["npm", "test"], cwd=PACKAGE, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
@@ -172,7 +181,9 @@ def test_answers_of_a_chat_model_equal_edgespecs(
 
 
 @one_in(2)
-@pytest.mark.parametrize("of", ["eagle_folder", "eagle3_folder", "shared_encoder_folder"])
+@pytest.mark.parametrize(
+    "of", ["eagle_folder", "eagle3_folder", "t5_eagle_folder", "shared_encoder_folder"]
+)
 def test_drafts_that_read_their_target_equal_edgespecs(generated, of, request):
     folder = request.getfixturevalue(of)
     pair = edgespec.load(folder, threads=1)

@@ -1,7 +1,7 @@
 """Claim: a text that is made beside others is, bit by bit, the text that it would be alone.
 
-With kernels, on random int8 models, one with a draft model and one with an EAGLE draft, which reads
-its target's hidden states: texts, log-probabilities and seeds, whatever the others are, whenever
+With kernels, on random int8 models, one with a draft model and two with EAGLE drafts, which read
+their target's hidden states: texts, log-probabilities and seeds, whatever the others are, whenever
 they come and go.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import edgespec
+import shared_encoder_checkpoints
 from checkpoints import byte_tokenizer, write_noisy, write_t5
 from depth import one_in
 from eagle_checkpoints import write_eagle, write_target
@@ -48,6 +49,16 @@ def eagle_folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def t5_eagle_folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("t5-eagle")
+    target = shared_encoder_checkpoints.write_target(folder / "target")
+    write_eagle(target, folder / "draft")
+    formats = {"target_formats": ["int8"], "draft_formats": ["int8"]}
+    export_pair(str(target), str(folder / "draft"), folder / "pair", **formats)
+    return folder / "pair"
+
+
+@pytest.fixture(scope="module")
 def translator(tmp_path_factory) -> edgespec.Pair:
     """An encoder-decoder with a draft model."""
     folder = tmp_path_factory.mktemp("translator")
@@ -59,7 +70,7 @@ def translator(tmp_path_factory) -> edgespec.Pair:
     return edgespec.load(folder / "pair", threads=1)
 
 
-@pytest.fixture(scope="module", params=["chat_folder", "eagle_folder"])
+@pytest.fixture(scope="module", params=["chat_folder", "eagle_folder", "t5_eagle_folder"])
 def shared(request) -> edgespec.Pair:
     folder = request.getfixturevalue(request.param)
     pair = edgespec.load(folder, threads=1, target_format="int8")

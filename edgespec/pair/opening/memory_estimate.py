@@ -145,7 +145,7 @@ def _position_bytes(model: Exported, variant: str) -> int:
     buffers = cache_buffers(model.cache_shapes, model.variants[variant].cache_format)
     own = sum(each.heads * each.width * np.dtype(each.dtype).itemsize for each in buffers)
     source = 0
-    if model.start_token is not None:
+    if model.start_token is not None and not model.is_eagle_head:
         source = sum(2 * FLOAT * shape.kv_heads * shape.head_size for shape in model.cache_shapes)
     return own + source
 

@@ -11,30 +11,50 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec_distill.data.examples import Text
-from edgespec_distill.models.causal import Causal
 
-__all__ = ["Features"]
+__all__ = ["Features", "ShowingTarget"]
 
 TEXTS_AT_ONCE = 32  # that are read together, where the target does so
 
 AnyText = TypeVar("AnyText", bound=Text)
 
 
+@runtime_checkable
+class ShowingTarget(Protocol):
+    """A target with features.
+
+    Attributes:
+        model: in transformers, or its tables and norm; its type is the features'.
+        feature_layers: the decoder's layers, counted from 1, whose outputs are the features.
+    """
+
+    model: Any
+    feature_layers: Sequence[int]
+
+    def features(self, texts: Sequence[Text]) -> list[Tensor]:
+        """The features of each text: [shown positions, layers · width]."""
+        ...
+
+    def shown_positions(self, text: Text) -> int:
+        """How many positions of a text have features: all of the decoder's but the last."""
+        ...
+
+
 class Features:
-    """The outputs of some of the target's layers, at all positions of texts but the last.
+    """The outputs of some of the target's layers, at all positions of the decoder but the last.
 
     Args:
         most_bytes: of all files together.
     """
 
-    def __init__(self, target: Causal, most_bytes: float) -> None:
+    def __init__(self, target: ShowingTarget, most_bytes: float) -> None:
         self._target, self._most_bytes = target, most_bytes
         self._stored: dict[bytes, Tensor] = {}
 
@@ -44,7 +64,7 @@ class Features:
         return tuple(self._target.feature_layers)
 
     def of(self, texts: Sequence[Text]) -> list[Tensor]:
-        """[n, layers · width] of each text; n is its length without the last token."""
+        """[n, layers · width] of each text with n shown positions."""
         found = [self._stored.get(_key(text)) for text in texts]
         missing = [text for text, part in zip(texts, found, strict=True) if part is None]
         computed = iter(self._target.features(missing) if missing else ())
@@ -70,7 +90,7 @@ class Features:
         room = self._room_for(file)
         with whole_file(file) as aside, aside.open("wb") as out:
             for text, features in pairs:
-                room -= self._position_bytes * (len(text) - 1)
+                room -= self._position_bytes * self._target.shown_positions(text)
                 if room >= 0:
                     found = self._target.features([text])[0] if features is None else features
                     out.write(found.contiguous().view(torch.uint8).numpy().data)
@@ -87,11 +107,11 @@ class Features:
         if size == 0:
             return
         stored = torch.from_file(str(file), shared=False, size=size, dtype=dtype)
-        ends = list(accumulate(len(text) - 1 for text in texts))
+        counts = [self._target.shown_positions(text) for text in texts]
         rows = stored.view(-1, self._position_bytes // dtype.itemsize)
-        for text, end in zip(texts, ends, strict=True):
+        for text, count, end in zip(texts, counts, accumulate(counts), strict=True):
             if end <= len(rows):
-                self._stored[_key(text)] = rows[end - len(text) + 1 : end]
+                self._stored[_key(text)] = rows[end - count : end]
 
     @property
     def _position_bytes(self) -> int:

@@ -53,7 +53,11 @@ class Causal(GeneratingModel):
     def _read(self, texts: Sequence[Text]) -> list[Tensor]:
         ids, real = self._inputs(input_rows(texts))
         _, features = llama.hidden_states(self.model, ids, feature_layers=self.feature_layers)
-        return list(torch.split(features[real], [len(text) - 1 for text in texts]))
+        return list(torch.split(features[real], [self.shown_positions(text) for text in texts]))
+
+    def shown_positions(self, text: Text) -> int:
+        """How many positions of a text have features."""
+        return len(text) - 1
 
 
 def predicting_positions(texts: Sequence[Text], ids: Tensor, skipped: int = 0) -> Tensor:

@@ -75,7 +75,7 @@ def as_exported(
             "write one at a time; give another --target-format, one that kernels run"
         )
     if isinstance(target, Seq2Seq):
-        return ExportedSeq2Seq(target, model)
+        return ExportedSeq2Seq(target, model, layers)
     assert isinstance(target, Causal)
     return ExportedCausal(target, model, layers)
 
@@ -96,17 +96,26 @@ def _export(
 
 
 class ExportedSeq2Seq(Seq2Seq):
-    """An exported encoder-decoder."""
+    """An exported encoder-decoder; its features are of its decoder's positions."""
 
-    def __init__(self, target: Seq2Seq, runtime: OrtModel) -> None:
+    def __init__(self, target: Seq2Seq, runtime: OrtModel, layers: Sequence[int]) -> None:
         super().__init__(target.model, target.vocabulary, target.start_in(target.vocabulary))
         self._runtime = runtime
+        self.feature_layers = layers
 
     def begin(self, prompts: Rows, max_new_tokens: int) -> DecodeState:
         return _begun(self._runtime, prompts, max_new_tokens, self.model)
 
     def logits(self, texts: Sequence[Text]) -> Tensor:
         return torch.cat([_scored(self._runtime, text, self.model) for text in texts])
+
+    def features(self, texts: Sequence[Text]) -> list[Tensor]:
+        """The features at all positions of the decoder: [tokens of an output, layers · width]."""
+        return [_features_of_output(self._runtime, text, self.model) for text in texts]
+
+    def shown_positions(self, text: Text) -> int:
+        """How many positions of a text have features."""
+        return len(text.output)
 
 
 class ExportedCausal(Causal):
@@ -220,6 +229,17 @@ def _features_of(runtime: OrtModel, text: Text, model: Any) -> Tensor:
     batch.compute([Read(sequence, ())])
     assert batch.features is not None
     return _features(batch.features, slice(0, len(text) - 1), model.dtype)
+
+
+def _features_of_output(runtime: OrtModel, text: Text, model: Any) -> Tensor:
+    """The features at the positions that predict a text's output: [n, layers · width]."""
+    batch = runtime.make_batch(1, len(text))
+    (sequence,) = batch.sequences
+    tokens = [sequence.prefill([*text.prompt]), *text.output[:-1]]
+    for first in range(0, len(tokens), ROWS):
+        batch.compute([Read(sequence, tokens[first : first + ROWS])])
+    assert batch.features is not None
+    return _features(batch.features, slice(0, len(tokens)), model.dtype)
 
 
 def _features(kept: npt.NDArray[np.float32], positions: slice, dtype: torch.dtype) -> Tensor:

@@ -1,8 +1,9 @@
-"""The parts of a decoder-only target that a draft starts from: its tables and some of its layers.
+"""The parts of a target that a draft starts from: its tables and some of its layers.
 
 Where the export computes the target, transformers need not load it: for a model of 1.5 billion
 parameters that saves 6 GB. A draft that reads its target's states has layers of its own, so its
-target may be of a family whose forward pass is not written for the training.
+target may be of a family whose forward pass is not written for the training. A T5's draft is a
+Llama, too: what its layers need to know of the source is in the target's states.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig
 from edgespec.errors import EdgespecError, one_line
 from edgespec_distill.data.draft_vocabulary import full_vocabulary
 from edgespec_distill.models.causal import Causal
+from edgespec_distill.models.seq2seq import Seq2Seq
+from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_distill.models.untrained_draft import (
     GGUF_ENTRIES,
     last_layers,
@@ -27,16 +30,24 @@ from edgespec_distill.models.untrained_draft import (
 from edgespec_distill.plan import Plan, has_known_layers
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.components.norms.norm import RmsNorm
+from edgespec_export.families import Family
 from edgespec_export.families.decoder_only import DecoderOnly
+from edgespec_export.families.t5 import T5
 
 __all__ = ["open_ends", "training_dtype"]
 
 _LAYERS = "model.layers."
 # A feed-forward of Llama's proportion; its size is a multiple of this.
 FEED_FORWARD_SHARE, FEED_FORWARD_UNIT = 8 / 3, 64
+# Positions that a T5's draft can tell apart, in lengths of the target's training texts. The target
+# has distances and no limit.
+T5_LENGTHS = 4
+
+# A target with tables, a norm before its head, and layers with states that a draft can read.
+ReadableFamily = DecoderOnly | T5
 
 
-def open_ends(checkpoint: Checkpoint, family: DecoderOnly, plan: Plan) -> Causal:
+def open_ends(checkpoint: Checkpoint, family: ReadableFamily, plan: Plan) -> GeneratingModel:
     """A model with the target's tables and last norm, and with as many layers as the draft.
 
     They are layers of the target where the training knows their forward pass, and else a Llama's
@@ -45,7 +56,7 @@ def open_ends(checkpoint: Checkpoint, family: DecoderOnly, plan: Plan) -> Causal
     Args:
         family: that of the checkpoint, as `tensor_check.fitted` says.
     """
-    is_known = has_known_layers(family)
+    is_known = has_known_layers(plan, family)
     try:
         with torch.random.fork_rng():
             torch.manual_seed(plan.seed)
@@ -61,7 +72,10 @@ def open_ends(checkpoint: Checkpoint, family: DecoderOnly, plan: Plan) -> Causal
         ) from None
     _fill(model, checkpoint, family, _kept_layers(family, plan) if is_known else ())
     model.eval().requires_grad_(requires_grad=False)
-    return Causal(model, full_vocabulary(family.vocab_size))
+    vocabulary = full_vocabulary(family.vocab_size)
+    if family.start_token is not None:
+        return Seq2Seq(model, vocabulary, family.start_token)
+    return Causal(model, vocabulary)
 
 
 def training_dtype(device: str) -> torch.dtype:
@@ -71,7 +85,9 @@ def training_dtype(device: str) -> torch.dtype:
     return torch.bfloat16 if device == "cuda" or on_cpu else torch.float32
 
 
-def _fill(model: Any, checkpoint: Checkpoint, family: DecoderOnly, layers: Sequence[int]) -> None:
+def _fill(
+    model: Any, checkpoint: Checkpoint, family: ReadableFamily, layers: Sequence[int]
+) -> None:
     """Gives the model the target's weights. Buffers keep their type: see `start_weights`.
 
     Args:
@@ -97,15 +113,17 @@ def _fill(model: Any, checkpoint: Checkpoint, family: DecoderOnly, layers: Seque
             parameter.data = torch.zeros_like(parameter, dtype=dtype)
         else:
             parameter.data = parameter.data.to(dtype)
+    if isinstance(family, T5):  # a Llama's head multiplies the norm's result as it is
+        model.model.norm.weight.data *= family.head_factor
 
 
-def _kept_layers(family: DecoderOnly, plan: Plan) -> Sequence[int]:
+def _kept_layers(family: Family, plan: Plan) -> Sequence[int]:
     """The target's layers, counted from 0, that the draft starts from."""
     keep = last_layers if plan.uses_target_states else spread_layers
     return keep(plan.layers, family.layers)
 
 
-def _config(checkpoint: Checkpoint, family: DecoderOnly, plan: Plan) -> Any:
+def _config(checkpoint: Checkpoint, family: ReadableFamily, plan: Plan) -> Any:
     """The target's config with fewer layers."""
     kept: dict[str, Any] = {
         name: value for name, value in checkpoint.config.items() if name not in GGUF_ENTRIES
@@ -117,7 +135,7 @@ def _config(checkpoint: Checkpoint, family: DecoderOnly, plan: Plan) -> Any:
     return AutoConfig.for_model(**{"pad_token_id": None, **kept})
 
 
-def _llama(checkpoint: Checkpoint, family: DecoderOnly, plan: Plan) -> LlamaConfig:
+def _llama(checkpoint: Checkpoint, family: ReadableFamily, plan: Plan) -> LlamaConfig:
     """A Llama of the target's width, heads and positions; its width has to be a multiple of the
     number of heads, of which it may have fewer for that."""
     units = round(FEED_FORWARD_SHARE * family.width / FEED_FORWARD_UNIT)
@@ -132,8 +150,9 @@ def _llama(checkpoint: Checkpoint, family: DecoderOnly, plan: Plan) -> LlamaConf
         num_attention_heads=heads,
         num_key_value_heads=kv_heads,
         head_dim=family.heads.size,
-        max_position_embeddings=family.positions,
+        max_position_embeddings=family.positions or T5_LENGTHS * family.capacity,
         rms_norm_eps=family.epsilon,
         bos_token_id=None,
         eos_token_id=list(checkpoint.eos_token_ids),
+        decoder_start_token_id=family.start_token,  # type: ignore[call-arg]  # as any config may
     )

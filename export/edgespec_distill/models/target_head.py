@@ -38,11 +38,11 @@ class TargetHead:
         """A text that the target did not write, with its distributions.
 
         Args:
-            features: [n, layers · width] at all positions but the last; the last layer is the
-                target's last one.
+            features: [n, layers · width] at all positions of the decoder but the last; the last
+                layer is the target's last one.
         """
         width = self._rows.shape[1]
-        last = features[len(text.prompt) - 1 :, -width:].to(self._rows)
+        last = features[-len(text.output) :, -width:].to(self._rows)
         logits = functional.linear(rms_norm(self._norm, last), self._rows).float()
         if self._cap is not None:
             logits = self._cap * (logits / self._cap).tanh()

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from edgespec.artifact import graph_io
 from edgespec_export.components.attention.attention import Attention, PositionEncoding
 from edgespec_export.components.blocks.block import Block, EmitContext
+from edgespec_export.components.layer_outputs import emit_layer_outputs
 from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.number_format import NumberFormat
 from edgespec_export.components.output_head import OutputHead
@@ -122,11 +123,8 @@ class DecoderOnly(Family):
         if self.shows_last_state:
             last = self.last_norm.emit(g, number_format.unrotated(g, after[-1], self.width))
             g.output(graph_io.FEATURES, last, np.float32, ["m", self.features])
-        elif self.read_layers:
-            parts = [after[n - 1] for n in self.read_layers]
-            parts = [number_format.unrotated(g, part, self.width) for part in parts]
-            features = g.op.Concat(*parts, axis=1)
-            g.output(graph_io.FEATURES, features, np.float32, ["m", self.features])
+        else:
+            emit_layer_outputs(g, after, self.read_layers, self.width, number_format)
 
     def through_layers(
         self,

@@ -18,6 +18,7 @@ from edgespec.artifact import graph_io
 from edgespec_export.components.attention.attention import Attention, PositionEncoding
 from edgespec_export.components.attention.cross_attention import cross_outputs
 from edgespec_export.components.blocks.block import Block, EmitContext
+from edgespec_export.components.layer_outputs import emit_layer_outputs
 from edgespec_export.components.linear import Linear
 from edgespec_export.components.norms.norm import Norm
 from edgespec_export.components.number_format import NumberFormat
@@ -30,12 +31,18 @@ __all__ = ["EncoderDecoder"]
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoder(Family):
-    """An encoder-decoder; a family of them says what its blocks are."""
+    """An encoder-decoder; a family of them says what its blocks are.
+
+    Attributes:
+        read_layers: the decoder's layers whose output its graph shows to an EAGLE head, counted
+            from 1.
+    """
 
     transformers_class: ClassVar[str | None] = "AutoModelForSeq2SeqLM"
 
     encoder_layers: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
     start_token: int  # pyright: ignore[reportGeneralTypeIssues]  # required here
+    read_layers: tuple[int, ...] = ()
 
     @abstractmethod
     def encoder_blocks(self) -> Iterator[Block]:
@@ -127,10 +134,16 @@ class EncoderDecoder(Family):
         encoding = self.decoder_encoding(g, positions)
         x = self.decoder_embedding(g, tokens, positions, number_format)
         context = EmitContext(number_format, attention, positions, encoding)
-        for block in self.decoder_blocks():
+        blocks = list(self.decoder_blocks())
+        of_layer = len(blocks) // self.layers
+        after = []
+        for number, block in enumerate(blocks, start=1):
             x = block.emit(g, x, context)
+            if number % of_layer == 0:
+                after.append(x)
         logits = self.logits(g, requested_rows(g, x), positions, number_format)
         g.output(graph_io.LOGITS, logits, np.float32, ["rows", self.vocab_size])
+        emit_layer_outputs(g, after, self.read_layers, self.width, number_format)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield from super().shapes()

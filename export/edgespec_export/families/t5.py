@@ -81,9 +81,14 @@ class T5(EncoderDecoder):
     def with_encoder_output(self) -> Self:
         return replace(self, outputs_encoder=True)
 
+    def with_layer_outputs(self, layers: Sequence[int]) -> Self | None:
+        if not all(1 <= layer <= self.layers for layer in layers):
+            return None
+        return replace(self, read_layers=tuple(layers))
+
     @property
     def features(self) -> int:
-        return self.width if self.outputs_encoder else 0
+        return self.width if self.outputs_encoder else len(self.read_layers) * self.width
 
     @classmethod
     def from_config(cls, values: dict[str, Any], label: str) -> Self:
@@ -150,9 +155,18 @@ class T5(EncoderDecoder):
     def logits(
         self, g: Graph, rows: ir.Value, positions: Positions, number_format: NumberFormat
     ) -> ir.Value:
-        factor = self.width**-0.5 if self.scale_outputs else 1.0
-        norm = self._norm("decoder.final_layer_norm")
-        return number_format.head(g, rows, OutputHead(self.tables[-1], norm, factor))
+        head = OutputHead(self.tables[-1], self.last_norm, self.head_factor)
+        return number_format.head(g, rows, head)
+
+    @property
+    def last_norm(self) -> RmsNorm:
+        """The norm before the head."""
+        return self._norm("decoder.final_layer_norm")
+
+    @property
+    def head_factor(self) -> float:
+        """What the norm's result is multiplied by before the head."""
+        return self.width**-0.5 if self.scale_outputs else 1.0
 
     @property
     def encoder_norm(self) -> RmsNorm:

@@ -80,7 +80,7 @@ class OrtBatch:
         candidates: bool,
     ) -> None:
         self._encoder = encoder
-        self.start_token = exported.start_token if encoder is not None else None
+        self.start_token = exported.start_token
         self.returns_top_tokens = graph_io.OUTPUT_MODE in graph.optional_inputs
         self.scores_candidates = candidates
         self.seconds = 0.0

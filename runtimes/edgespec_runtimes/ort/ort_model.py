@@ -197,13 +197,9 @@ class OrtModel(CachedSequence):
         """Starts a sequence and returns its pending token; see
         `edgespec.core.model.Model.prefill`."""
         self._check_prompt(prompt)
-        if (
-            self._encoder is not None
-            and self._start_token is not None
-            and not self._exported.is_speech
-        ):
+        if self._start_token is not None and not self._exported.is_speech:
             self.rewind(0)
-            self._cross, self._source = self._encoded(self._encoder, prompt), prompt
+            self._cross, self._source = self._encoded(prompt), prompt
             self.encoder_states = self._cross.pop(graph_io.FEATURES, None)
             return self._start_token
         known = prompt[:-1]
@@ -252,14 +248,17 @@ class OrtModel(CachedSequence):
         (states,) = self._decoder.states or (None,)
         return arrays_of_sequence(positions, self._decoder.cache, self.features, states)
 
-    def _encoded(self, encoder: OrtEncoder, prompt: Sequence[int]) -> dict[str, ort.OrtValue]:
-        """What the encoder returns of a source, which may have been kept."""
+    def _encoded(self, prompt: Sequence[int]) -> dict[str, ort.OrtValue]:
+        """What the encoder returns of a source, which may have been kept; nothing of an EAGLE head,
+        whose target reads the source."""
+        if self._encoder is None:
+            return {}
         kept = self.prefixes.source(prompt)
         if kept is not None:
             return {n: ort.OrtValue.ortvalue_from_numpy(v.copy()) for n, v in kept.items()}
         inputs = self._encoder_inputs(prompt)
         with self._computing():
-            return encoder.encode(inputs)
+            return self._encoder.encode(inputs)
 
     def _encoder_inputs(self, prompt: Sequence[int]) -> Mapping[str, ort.OrtValue]:
         """What the encoder takes."""

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from edgespec_distill.data.examples import Example, Text
-from edgespec_distill.models.causal import predicting_positions
 from edgespec_distill.models.reading import block_module
 from edgespec_distill.models.reading.eagle_student import EagleStudent
 from edgespec_distill.training.loss import shared_mass
@@ -37,7 +36,7 @@ class BlockStudent(EagleStudent):
         ids, features = self._padded_inputs(texts)
         one_block = torch.zeros(1, dtype=torch.long, device=ids.device)
         hidden, _ = block_module.hidden_states(self.model, ids, features, one_block)
-        yield hidden[predicting_positions(texts, ids)]
+        yield hidden[self._predicting(texts, ids)]
 
     def losses(self, batch: Sequence[Example], loss: Loss, rng: random.Random) -> list[Tensor]:
         """Of first predictions; then of the later ones, and of the confidence in them, of blocks
@@ -45,7 +44,7 @@ class BlockStudent(EagleStudent):
         model, (ids, features) = self.model, self._padded_inputs(batch)
         anchors = torch.arange(rng.randrange(model.block), ids.shape[1], model.block)
         first, later = block_module.hidden_states(model, ids, features, anchors.to(ids.device))
-        real = predicting_positions(batch, ids)
+        real = self._predicting(batch, ids)
         number = real.flatten().cumsum(0).view(real.shape) - 1  # of each output token
         p_logs, tokens = self._targets(batch, 0)
         found = [head_loss(loss, p_logs, tokens, first[real], self.head)]

@@ -34,11 +34,14 @@ class EagleStudent(ScoringModel):
     def __init__(self, model: Any, vocabulary: DraftVocabulary, features: TextFeatures) -> None:
         super().__init__(model, vocabulary)
         self._features = features
+        start = getattr(model.config, "decoder_start_token_id", None)
+        self._start = None if start is None else int(vocabulary.outputs[start])
 
     def initialise(self, texts: Sequence[Text]) -> None:
         """Sets the weights that the training starts from: see `eagle_start`."""
         device, inputs = self.model.device, self.vocabulary.inputs
-        ids = (inputs[torch.tensor(row)].to(device) for row in input_rows(texts))
+        rows = input_rows(self._decoded(texts))
+        ids = (inputs[torch.tensor(row)].to(device) for row in rows)
         features = (self._features.of([text])[0].to(device) for text in texts)
         eagle_start.initialise(self.model, zip(ids, features, strict=True))
 
@@ -46,12 +49,24 @@ class EagleStudent(ScoringModel):
         ids, features = self._padded_inputs(texts)
         predictions = eagle_module.hidden_states(self.model, ids, features)
         for skipped, hidden in enumerate(predictions):
-            yield hidden[predicting_positions(texts, ids, skipped)]
+            yield hidden[self._predicting(texts, ids, skipped)]
 
     def _padded_inputs(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
         """The draft's token ids of texts, [rows, m], and the target's features, [rows, m, F]."""
-        ids, real = self._inputs(input_rows(texts))
+        ids, real = self._inputs(input_rows(self._decoded(texts)))
         known = torch.cat(self._features.of(texts)).to(ids.device)
         features = torch.zeros(*ids.shape, known.shape[1], dtype=known.dtype, device=ids.device)
         features[real] = known
         return ids, features
+
+    def _predicting(self, texts: Sequence[Text], ids: Tensor, skipped: int = 0) -> Tensor:
+        """A mask of the positions in `ids` that predict the outputs, except their first
+        `skipped`."""
+        return predicting_positions(self._decoded(texts), ids, skipped)
+
+    def _decoded(self, texts: Sequence[Text]) -> Sequence[Text]:
+        """What the target's decoder reads and writes of texts: all, or after an encoder the start
+        token and the output."""
+        if self._start is None:
+            return texts
+        return [Text((self._start,), text.output) for text in texts]

@@ -38,6 +38,9 @@ TARGET_TABLES = "target_tables"  # in a config: embedding and head are rows of t
 class Eagle(Llama):
     """A Llama of few layers whose residual stream starts from a token and a state.
 
+    A draft for an encoder-decoder has its target's start token. It has no encoder: it learns of the
+    source from its target's states.
+
     Attributes:
         target_layers: the target's layers whose output it reads, counted from 1.
         target_width: width of their outputs.
@@ -65,8 +68,8 @@ class Eagle(Llama):
         if prepared is None or target.width != self.target_width:
             raise EdgespecError(
                 f"{self.label} reads layers {', '.join(map(str, self.target_layers))} of a "
-                f"Llama-like target of width {self.target_width}, and {target.label} is not one; "
-                "pair it with the target it was trained for"
+                f"Llama- or T5-like target of width {self.target_width}, and {target.label} is not "
+                "one; pair it with the target it was trained for"
             )
         return prepared
 
@@ -82,7 +85,11 @@ class Eagle(Llama):
             **cls.fields_of(config, kind, label),
             target_layers=layers,
             target_width=int(config.need("target_hidden_size")),
+            start_token=config.get("decoder_start_token_id"),  # of an encoder-decoder's draft
         )
+        start = shape.start_token
+        if start is not None and (type(start) is not int or not 0 <= start < shape.vocab_size):
+            raise ValueError(f"decoder_start_token_id is {start!r}")
         config.get(TARGET_TABLES)  # what `own_head` does
         config.refuse_the_rest(harmless=HARMLESS)
         return shape

@@ -56,6 +56,10 @@ class EagleBatch(OrtBatch):
         target = self._target.sequences[number]
         return EagleSequence(self, exported, start, capacity, target, self._width)
 
+    def encode(self, source: Sequence[int], start: int) -> int:
+        """Nothing is kept of a source: the target reads it."""
+        return 0
+
     def _set_states(self, call: GraphRun, rows: SharedRows) -> None:
         """Rows take the fused features of the position before them, zeros before the first, or the
         hidden state of the row before them."""

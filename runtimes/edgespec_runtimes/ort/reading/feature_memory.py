@@ -26,9 +26,10 @@ def feature_memory(
         EdgespecError: the graph returns another width than the manifest says.
         UsageError: there is no memory.
     """
-    if exported.is_eagle_head or exported.is_encoder_decoder:
-        return None
     width = graph.state_widths.get(graph_io.FEATURES, 0)
+    shows_source = exported.is_encoder_decoder and not width  # what it shows is its encoder's
+    if exported.is_eagle_head or shows_source:
+        return None
     if width != exported.features:
         raise EdgespecError(
             f"{file} returns {width} features of each position and the "

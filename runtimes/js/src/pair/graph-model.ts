@@ -187,9 +187,10 @@ export class GraphModel implements Model {
     this.rewind(0);
     this.#disposeCross();
     const { encoder } = this.sessions;
+    if (encoder === undefined) return; // an EAGLE head, whose target reads the source
     const feeds = this.encoderFeeds(prompt);
-    const fetches = Object.fromEntries(encoder!.outputNames.map((name) => [name, null]));
-    const { features, ...cross } = await this.timed(() => encoder!.run(feeds, fetches));
+    const fetches = Object.fromEntries(encoder.outputNames.map((name) => [name, null]));
+    const { features, ...cross } = await this.timed(() => encoder.run(feeds, fetches));
     this.#cross = cross;
     this.#encoderStates = features ?? null;
   }

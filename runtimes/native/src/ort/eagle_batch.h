@@ -32,6 +32,9 @@ class EagleBatch : public OrtBatch {
   // Throws UsageError: there is no memory for their caches.
   EagleBatch(const ModelGraphs& graphs, const SamplingTable& sampling, OrtBatch& target);
 
+  // Nothing is kept of a source: the target reads it.
+  SourcePart encode(const Tokens&, int64_t start) override { return {start, 0}; }
+
  protected:
   void set_states(Call& call, const SharedRows& rows) override;
   void store_states(Call& call, const SharedRows& rows) override;

@@ -20,6 +20,8 @@ class EagleModel : public OrtModel {
 
  protected:
   Token key_of(int64_t position) const override;
+  // Nothing of a source: the target reads it.
+  Source encode(const Tokens&) override { return {}; }
   void set_states(Call& call, int64_t count) override;
   void store_states(Call& call, int64_t count) override;
   // Writes the fused features of the position before each, zeros before position 0.

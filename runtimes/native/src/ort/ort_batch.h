@@ -52,7 +52,7 @@ class OrtBatch {
   std::vector<SharedAnswer> compute(const std::vector<SharedRequest>& requests);
   // Keeps what the encoder returns of a source from a position on; it does not run where another
   // sequence has the same source.
-  SourcePart encode(const Tokens& source, int64_t start);
+  virtual SourcePart encode(const Tokens& source, int64_t start);
   // Copies what indices of the cache hold over what others hold.
   void copy_positions(int64_t source, int64_t destination, int64_t count);
   // What the target returned at an index of the cache.

@@ -68,7 +68,7 @@ OrtModel::Timed::~Timed() {
 
 Token OrtModel::prefill(const Tokens& prompt, const Answers& answers) {
   check_prompt(prompt);
-  if (graphs_.encoder && exported_.start_token) {
+  if (exported_.start_token) {
     rewind(0);
     check_cancelled();
     const int64_t count = std::ssize(prompt);

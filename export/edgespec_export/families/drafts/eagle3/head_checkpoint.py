@@ -99,7 +99,7 @@ def _open_head(source: Source, config: JsonObject, target: Checkpoint) -> Checkp
     if not is_other_layout(config):
         _check_kind(source, config)
     family = family_of(target.config, target.label)
-    if family.with_layer_outputs([family.layers]) is None:
+    if family.encoder_layers is not None or family.with_layer_outputs([family.layers]) is None:
         raise EdgespecError(
             f"{source.label} reads the hidden states of a Llama-like target, and {target.label} is "
             "not one; pair it with the target it was trained for"
