@@ -79,6 +79,20 @@ def test_an_encoder_decoder_writes_and_scores_as_its_checkpoint(t5_folder, tmp_p
     assert generate_texts(found, PROMPTS, settings) == generate_texts(target, PROMPTS, settings)
 
 
+def test_features_of_an_encoder_decoder_are_those_of_the_tokens_that_its_decoder_reads(
+    t5_folder, tmp_path
+):
+    target = exported(t5_folder, seq2seq(t5_folder), "fp32", (1, 2), tmp_path)
+    prompts = [*PROMPTS, PROMPTS[0] * 100]  # a source longer than a call's rows
+    ends = list(range(0, 200, 3))
+    written = list(generate_with_distributions(target, prompts, greedily(12, ends)))
+    assert len({len(example.output) for example, _ in written}) > 1
+    for example, own in written:
+        (again,) = target.features([example])
+        assert len(again) == target.shown_positions(example) == len(example.output)
+        assert torch.equal(own, again)
+
+
 def test_an_export_is_made_once(llama_folder, llama_target, tmp_path):
     exported(llama_folder, llama_target, "int8", (), tmp_path)
     (graph,) = tmp_path.rglob("decoder.onnx")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from bart_checkpoints import write_bart
 from depth import one_in
 from distillation import PLAN, write_family
 from edgespec.cli.main import main
@@ -90,10 +91,11 @@ def test_a_draft_has_no_more_encoder_layers_than_its_target(
 
 
 @pytest.mark.parametrize(("option", "value"), [("eagle", True), ("block", 3)])
-def test_a_t5_cannot_have_a_draft_that_reads_it(option, value, t5_folder, prompts, tmp_path):
+def test_a_bart_cannot_have_a_draft_that_reads_it(option, value, prompts, tmp_path):
+    target = write_bart(tmp_path / "bart", "bart")
     plan = dataclasses.replace(PLAN, **{option: value})
-    with pytest.raises(UsageError, match=f"needs a decoder-only target .*: leave {option} out"):
-        distill(str(t5_folder), prompts, tmp_path / "d", plan)
+    with pytest.raises(UsageError, match=f"needs a T5-like target, or .*: leave {option} out"):
+        distill(str(target), prompts, tmp_path / "d", plan)
 
 
 @pytest.mark.parametrize(

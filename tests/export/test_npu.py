@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -367,11 +368,14 @@ def test_quantized_products_are_exported_with_their_distance(
 
 
 @deep
-def test_a_draft_that_reads_its_target_stays_on_the_processor(tmp_path):
+@pytest.mark.parametrize("kind", ["llama", "t5"])
+def test_a_draft_that_reads_its_target_stays_on_the_processor(kind, tmp_path):
     pytest.importorskip("torch")
     from eagle_checkpoints import write_eagle, write_target
+    from shared_encoder_checkpoints import write_target as write_encoder_decoder
 
-    target = write_target(tmp_path / "target", "llama", max_position_embeddings=128)
+    write = {"llama": partial(write_target, kind="llama", max_position_embeddings=128)}
+    target = write.get(kind, write_encoder_decoder)(tmp_path / "target")
     write_eagle(target, tmp_path / "draft")
     texts = []
     for host in (None, "npu"):

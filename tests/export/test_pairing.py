@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bart_checkpoints import write_bart
 from checkpoints import write_llama, write_t5
 from edgespec.errors import EdgespecError
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
@@ -36,17 +37,22 @@ def test_a_target_outputs_what_a_draft_reads_of_it(llama, t5):
     with_encoder = t5.with_encoder_output()
     assert with_encoder is not None
     assert with_encoder.features == t5.width
+    of_decoder = t5.with_layer_outputs([1, t5.layers])
+    assert of_decoder is not None
+    assert of_decoder.features == 2 * t5.width
 
 
 @pytest.mark.parametrize("layers", [[0], [4], [1, 4]])
-def test_a_target_has_no_outputs_of_layers_that_it_lacks(llama, layers):
-    assert llama.layers == 3
+def test_a_target_has_no_outputs_of_layers_that_it_lacks(llama, t5, layers):
+    assert llama.layers == t5.layers == 3
     assert llama.with_layer_outputs(layers) is None
+    assert t5.with_layer_outputs(layers) is None
 
 
-def test_a_target_cannot_output_what_its_kind_does_not_compute(llama, t5):
+def test_a_target_cannot_output_what_its_kind_does_not_compute(llama, tmp_path):
     assert llama.with_encoder_output() is None
-    assert t5.with_layer_outputs([1]) is None
+    bart = fitted(open_checkpoint(resolve(str(write_bart(tmp_path / "bart", "bart")))))
+    assert bart.with_layer_outputs([1]) is None
 
 
 def test_a_model_with_an_encoder_is_not_paired_with_one_without(llama, t5):
