@@ -45,7 +45,7 @@ Answer = LogitRows | TopTokens | None
 
 
 class OrtBatch:
-    """The sequences of an exported model.
+    """The sequences of an exported model, a `SharedCache` (`ort_sequence`).
 
     Args:
         graph, encoder: of the model; the encoder is None for a decoder-only one.
@@ -107,10 +107,7 @@ class OrtBatch:
         return OrtSequence(self, exported, start, capacity)
 
     def encode(self, source: Sequence[int], start: int) -> int:
-        """Keeps what the encoder returns of a source from position `start` on; the source's length.
-
-        The encoder does not run where another sequence has the same source: that one's is copied.
-        """
+        """See `SharedCache.encode`."""
         tokens, end = list(source), start + len(source)
         began = time.perf_counter()
         same = next((other for other, known in self._sources.items() if known == tokens), None)
@@ -137,7 +134,7 @@ class OrtBatch:
         return {name: value.numpy() for name, value in values.items()}
 
     def copy_positions(self, source: int, destination: int, count: int) -> None:
-        """Copies what indices of the cache hold over what others hold."""
+        """See `SharedCache.copy_positions`."""
         self._decoder.cache.copy_positions(source, destination, count)
         if self.features is not None:
             copied = self.features[source : source + count].copy()  # they may overlap
@@ -146,13 +143,13 @@ class OrtBatch:
     def restore(
         self, kept: KeptSequence, states: RecurrentStates | None, start: int, count: int
     ) -> None:
-        """Copies what was kept of `count` positions into the cache, from index `start` on."""
+        """See `SharedCache.restore`."""
         kept.copy_to(self._decoder.cache, self.features, states, start, count)
 
     def kept_arrays(
         self, positions: Sequence[CachedPosition], states: RecurrentStates | None, start: int
     ) -> dict[str, Array]:
-        """What the cache holds of these positions, from index `start` on."""
+        """See `SharedCache.kept_arrays`."""
         return arrays_of_sequence(positions, self._decoder.cache, self.features, states, start)
 
     def compute(self, requests: Sequence[SharedRequest]) -> list[Answer]:

@@ -104,7 +104,6 @@ class OrtModel(CachedSequence):
         self._call_errors = call_errors(device.provider)
         self._min_rows = min_rows
         self._max_rows = max_rows
-        self._start_token = exported.start_token
         self._cross: dict[str, ort.OrtValue] = {}
         self._source: Sequence[int] = ()  # that they are of
         self.encoder_states: ort.OrtValue | None = None
@@ -197,11 +196,12 @@ class OrtModel(CachedSequence):
         """Starts a sequence and returns its pending token; see
         `edgespec.core.model.Model.prefill`."""
         self._check_prompt(prompt)
-        if self._start_token is not None and not self._exported.is_speech:
+        start_token = self._exported.start_token
+        if start_token is not None and not self._exported.is_speech:
             self.rewind(0)
             self._cross, self._source = self._encoded(prompt), prompt
             self.encoder_states = self._cross.pop(graph_io.FEATURES, None)
-            return self._start_token
+            return start_token
         known = prompt[:-1]
         plan = plan_prefill(
             len(known), assistant_spans or (), short_spans=self._max_rows is not None
@@ -249,8 +249,8 @@ class OrtModel(CachedSequence):
         return arrays_of_sequence(positions, self._decoder.cache, self.features, states)
 
     def _encoded(self, prompt: Sequence[int]) -> dict[str, ort.OrtValue]:
-        """What the encoder returns of a source, which may have been kept; nothing of an EAGLE head,
-        whose target reads the source."""
+        """What the encoder returns of a source, which may have been kept. An EAGLE head has none:
+        its target reads the source."""
         if self._encoder is None:
             return {}
         kept = self.prefixes.source(prompt)
