@@ -45,6 +45,11 @@ def _block(folder: Path) -> None:
     write_eagle(target, folder / "draft", block=4)
 
 
+def _t5_block(folder: Path) -> None:
+    target = write_t5(folder / "target")
+    write_eagle(target, folder / "draft", block=4)
+
+
 def _of_masks(name: str) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         write_deep_target(folder / "target")
@@ -62,6 +67,7 @@ def _assistant(folder: Path) -> None:
 READING: dict[str, Callable[[Path], None]] = {
     "shared_encoder": _shared_encoder,
     "block": _block,
+    "t5_block": _t5_block,
     "dflash": _of_masks("dflash"),  # no token says anything of the next one
     "dspark": _of_masks("dspark"),
     "dflash2": _of_masks("dflash2"),  # no confidence

@@ -60,8 +60,8 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option(
     "--eagle",
     is_flag=True,
-    help="A draft that reads its target's hidden states; one layer is enough. Targets without an "
-    "encoder.",
+    help="A draft that reads its target's hidden states; one layer is enough. Decoder-only and "
+    "T5-like targets.",
 )
 @click.option(
     "--block",
