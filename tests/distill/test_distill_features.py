@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 import torch
 
-from distillation import PLAN, causal, greedily, interrupted
+from distillation import PLAN, causal, greedily, interrupted, seq2seq
 from edgespec_distill.data import target_outputs as outputs_module
 from edgespec_distill.data.examples import Text
 from edgespec_distill.data.features import Features
@@ -25,9 +25,12 @@ EAGLE = dataclasses.replace(PLAN, eagle=True, width=None, vocabulary=90, steps=6
 GIGABYTE = 1e9
 
 
-@pytest.fixture(params=["original", "fp32", "int8"])
-def target(request, llama_folder, tmp_path):
+@pytest.fixture(params=["original", "fp32", "int8", "t5, int8"])
+def target(request, llama_folder, t5_folder, tmp_path):
     """Run by torch or by its export; in float32 here, as features are."""
+    if request.param.startswith("t5"):
+        checkpoint = open_checkpoint(resolve(str(t5_folder)))
+        return as_exported(seq2seq(t5_folder), checkpoint, "int8", LAYERS, tmp_path)
     found = causal(llama_folder)
     found.feature_layers = LAYERS
     if request.param == "original":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def read_text(pair) -> list[int]:
 
 def guesses(case, states: torch.Tensor) -> list[np.ndarray]:
     """Logits of the first, second, … drafted token at each position, as training computes them."""
-    learner = EagleStudent(*case[1], {TEXT: states})
+    learner = EagleStudent(*case[1], SimpleNamespace(of=lambda texts: [states for _ in texts]))
     hidden = islice(learner.hidden_states([TEXT]), GUESSES)
     return [(rows @ learner.head.T).detach().numpy() for rows in hidden]
 
