@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from edgespec.artifact.atomic_file import whole_file
 from edgespec.device.kernels import installed_kernels
+from edgespec.device.memory_limit import memory_limit
 from edgespec_distill.data.derived_seed import derived_seed
 from edgespec_distill.data.draft_vocabulary import (
     DraftVocabulary,
@@ -25,7 +27,7 @@ from edgespec_distill.data.draft_vocabulary import (
 from edgespec_distill.data.examples import Example, Text, read_examples, write_examples
 from edgespec_distill.data.features import Features, ShowingTarget
 from edgespec_distill.data.held_out import HeldOut, greedy_acceptance
-from edgespec_distill.data.own_prompts import own_prompts
+from edgespec_distill.data.own_prompts import MOST_TOKENS, own_prompts
 from edgespec_distill.data.target_outputs import BLOCK, TargetOutputs
 from edgespec_distill.data.text_generation import add_distributions, generate_texts
 from edgespec_distill.data.training_answers import Answer
@@ -34,11 +36,11 @@ from edgespec_distill.models.draft_builder import DraftBuilder
 from edgespec_distill.models.exported_target import as_exported
 from edgespec_distill.models.reading.eagle_module import feature_layers
 from edgespec_distill.models.target import open_target
-from edgespec_distill.models.target_ends import open_ends
+from edgespec_distill.models.target_ends import open_ends, training_dtype
 from edgespec_distill.models.target_head import TargetHead
 from edgespec_distill.models.trainable import GeneratingModel, ScoringModel
 from edgespec_distill.models.untrained_draft import spread_layers
-from edgespec_distill.needs import needs_of, positions_at_once
+from edgespec_distill.needs import GB, Amounts, Needs, check_needs, needs_of
 from edgespec_distill.plan import ORIGINAL, Plan, has_known_layers
 from edgespec_distill.result import Distillation
 from edgespec_distill.training.loss import LOSSES
@@ -81,18 +83,17 @@ def train_draft(
     with one_line_memory(), _quiet_transformers():
         logger.info(f"target: {source.label}")
         family = fitted(checkpoint)
-        plan = replace(plan, target_format=plan.target_format or _usual_format(plan, family))
-        count = len(prompts) + plan.own_prompts
-        read = sum(len(part) for answer in answers for part in answer)
-        logger.info(f"{needs_of(plan, family, checkpoint.float32_bytes // 4, count, read)}")
+        plan = _resolved(plan, family)
+        needs = _needs(plan, family, checkpoint, prompts, answers)
+        logger.info(f"{needs}")
         target = _opened(source, checkpoint, family, plan, work)
-        target.positions_at_once = positions_at_once(plan, family)
+        target.positions_at_once = needs.positions
         if plan.own_prompts:
             file, ends = work / "own-prompts.json", checkpoint.eos_token_ids
             prompts = prompts + own_prompts(
                 target, checkpoint, plan.own_prompts, ends, file, plan.seed
             )
-        run = _Run(target, checkpoint, prompts, plan, work, report)
+        run = _Run(target, checkpoint, prompts, plan, needs, work, report)
         cap = family.logit_cap if isinstance(family, DecoderOnly) else None
         draft, result = run.train([Text(*answer) for answer in answers], cap)
         _save(draft, checkpoint, folder)
@@ -121,10 +122,41 @@ def _opened(
     return as_exported(ends, checkpoint, plan.target_format, layers, work)
 
 
-def _usual_format(plan: Plan, family: Family) -> str:
-    """Of the target, if the plan names none."""
-    runs_kernels = bool(installed_kernels()) and not torch.cuda.device_count()
-    return "int8" if runs_kernels or not has_known_layers(plan, family) else ORIGINAL
+def _resolved(plan: Plan, family: Family) -> Plan:
+    """The plan with the target's format; and without stored states where a GPU computes them, as it
+    does so faster than they are fetched."""
+    has_gpu = torch.cuda.device_count() > 0
+    runs_kernels = bool(installed_kernels()) and not has_gpu
+    usual = "int8" if runs_kernels or not has_known_layers(plan, family) else ORIGINAL
+    plan = replace(plan, target_format=plan.target_format or usual)
+    computes_there = has_gpu and plan.target_format == ORIGINAL
+    return replace(plan, disk=0.0) if computes_there else plan
+
+
+def _needs(
+    plan: Plan,
+    family: Family,
+    checkpoint: Checkpoint,
+    prompts: Sequence[Sequence[int]],
+    answers: Sequence[Answer],
+) -> Needs:
+    """What the run takes. Where a GPU computes, its memory is not known.
+
+    Raises:
+        UsageError: the machine has less memory.
+    """
+    amounts = Amounts(
+        len(prompts) + plan.own_prompts,
+        sum(map(len, prompts)) + plan.own_prompts * MOST_TOKENS,
+        len(answers),
+        sum(len(part) for answer in answers for part in answer),
+    )
+    device = "cuda" if torch.cuda.device_count() else "cpu"
+    limit = math.inf if device == "cuda" else (memory_limit() or math.inf) / GB
+    parameters = checkpoint.float32_bytes // 4
+    needs = needs_of(plan, family, parameters, amounts, training_dtype(device).itemsize, limit)
+    check_needs(needs, limit)
+    return needs
 
 
 class _Run:
@@ -136,10 +168,11 @@ class _Run:
         checkpoint: Checkpoint,
         prompts: list[list[int]],
         plan: Plan,
+        needs: Needs,
         work: Path,
         report: Callable[[TrainingProgress], object],
     ) -> None:
-        self._target, self._plan = target, plan
+        self._target, self._plan, self._needs = target, plan, needs
         self._eos_token_ids = checkpoint.eos_token_ids
         self._target_parameters = checkpoint.float32_bytes // 4
         self._work, self._report = work, report
@@ -149,7 +182,7 @@ class _Run:
         self._held_out_prompts, self._prompts = prompts[:held_out], prompts[held_out:]
         features: Features | None = None
         if plan.uses_target_states and isinstance(target, ShowingTarget):
-            features = Features(target, plan.disk * 1e9)
+            features = Features(target, plan.disk * GB)
         self._outputs = TargetOutputs(target, features, self._eos_token_ids, plan, work)
         self._builder = DraftBuilder(target, features, plan)
 
@@ -207,6 +240,7 @@ class _Run:
             positions=plan.positions,
             seed=plan.seed,
             state=self._work / "state.pt",
+            most_memory=self._needs.memory * GB,
             evaluate=lambda: held_out.acceptance(draft),
             report=self._report,
         )

@@ -65,10 +65,10 @@ def test_missing_memory_is_one_line(llama_folder, prompts, tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's malloc")
-def test_freed_memory_stays_in_the_process_until_it_is_returned():
+def test_freed_memory_stays_in_the_process_until_it_is_returned_or_too_much():
     """Memory that each step returns to the system costs page faults in the next."""
     script = """
-from edgespec_distill.training.memory import keep_freed_memory, return_freed_memory
+from edgespec_distill.training.memory import keep_freed_memory, return_freed_memory, trim_above
 import ctypes
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -83,9 +83,16 @@ usual = kept()
 keep_freed_memory()
 within = kept()
 before = pages()
+trim_above(before * 4096)  # files apart, it has less
+still = before - pages()
+trim_above(2**28)
+print(usual, within, still, (before - pages()) * 4096)
+within = kept()
+before = pages()
 return_freed_memory()
-print(usual, within, (before - pages()) * 4096)
+print((before - pages()) * 4096)
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    usual, kept, returned = map(int, ran.stdout.split())
-    assert usual < 2**27 < min(kept, returned)
+    usual, kept, still, trimmed, returned = map(int, ran.stdout.split())
+    assert usual < 2**27 < min(kept, trimmed, returned)
+    assert still < 2**20

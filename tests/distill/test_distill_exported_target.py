@@ -11,6 +11,7 @@ import torch
 import edgespec
 from depth import one_in
 from distillation import PLAN, TEXTS, causal, greedily, seq2seq
+from edgespec_distill.data.examples import Text
 from edgespec_distill.data.text_generation import generate_texts, generate_with_distributions
 from edgespec_distill.distill_draft import distill
 from edgespec_distill.models.exported_target import as_exported
@@ -91,6 +92,20 @@ def test_features_of_an_encoder_decoder_are_those_of_the_tokens_that_its_decoder
         (again,) = target.features([example])
         assert len(again) == target.shown_positions(example) == len(example.output)
         assert torch.equal(own, again)
+
+
+def test_texts_are_read_in_one_cache_that_grows(llama_export, monkeypatch):
+    """Each cache takes megabytes of a large target, and stays for a while after its last use."""
+    texts = [Text(prompt, [7, 8, 9]) for prompt in PROMPTS] * 2
+    made, make_batch = [], llama_export._runtime.make_batch
+    monkeypatch.setattr(
+        llama_export._runtime, "make_batch", lambda *of: (made.append(of), make_batch(*of))[1]
+    )
+    wanted = [llama_export.features([text])[0] for text in reversed(texts)]
+    for found, again in zip(llama_export.features(texts), reversed(wanted), strict=True):
+        assert torch.equal(found, again)
+    assert len(made) <= len(set(map(len, texts)))
+    assert [capacity for _, capacity in made] == sorted({capacity for _, capacity in made})
 
 
 def test_an_export_is_made_once(llama_folder, llama_target, tmp_path):

@@ -125,7 +125,7 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
     show_default=True,
     metavar="GB",
     help="Most that TARGET's states take while a draft learns that reads them; others are computed "
-    "again when they are read.",
+    "again when they are read. The draft is the same.",
 )
 @CHAT
 @click.option("--seed", type=int, default=0, show_default=True)

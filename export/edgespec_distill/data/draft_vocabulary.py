@@ -66,8 +66,8 @@ def frequent_vocabulary(
     order.update(dict.fromkeys(token for token, _ in counts.most_common()))
     order.update(dict.fromkeys(range(len(embeddings))))  # if the texts have too few: low ids first
     outputs = torch.tensor(sorted(list(order)[:size]))
-    directions = torch.nn.functional.normalize(embeddings.float(), dim=1)
-    parts = torch.split(directions, 2048)  # all similarities at once would take gigabytes
-    inputs = torch.cat([(part @ directions[outputs].T).argmax(1) for part in parts]).cpu()
+    directions = torch.nn.functional.normalize(embeddings[outputs].float(), dim=1).T
+    parts = torch.split(embeddings, 2048)  # all in float32, or all similarities: gigabytes
+    inputs = torch.cat([(part.float() @ directions).argmax(1) for part in parts]).cpu()
     inputs[outputs] = torch.arange(len(outputs))
     return DraftVocabulary(outputs, inputs)

@@ -22,7 +22,7 @@ from edgespec_distill.data.text_generation import GenerationSettings, generate_t
 from edgespec_distill.models.trainable import GeneratingModel
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 
-__all__ = ["own_prompts"]
+__all__ = ["MOST_TOKENS", "own_prompts"]
 
 logger = logging.getLogger("edgespec")
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from edgespec_distill.data.examples import Example, Text, batches, similar_lengths
 from edgespec_distill.models.trainable import GeneratingModel
+from edgespec_distill.training.memory import return_freed_memory
 
 __all__ = [
     "GenerationSettings",
@@ -57,6 +58,7 @@ def generate_texts(
         for step in _steps(model, group, settings, generator):
             for row, token in zip(step.rows.tolist(), step.tokens.tolist(), strict=True):
                 outputs[row].append(token)
+        return_freed_memory()
         texts += [Text(prompt, output) for prompt, output in zip(group, outputs, strict=True)]
     return texts
 
@@ -78,6 +80,7 @@ def generate_with_distributions(
             steps.append((step.rows, step.tokens, *top_tokens(step.logits)))
             for row, part in zip(step.rows.tolist(), step.features or (), strict=False):
                 parts_of[row].append(part)
+        return_freed_memory()
         rows, output, tokens, log_probs = (torch.cat(part) for part in zip(*steps, strict=True))
         for row, prompt in enumerate(group):
             own = rows == row

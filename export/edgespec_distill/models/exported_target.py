@@ -38,6 +38,7 @@ from edgespec_export.write_model import ModelWriter
 
 if TYPE_CHECKING:
     from edgespec.pair.opening.runtime import OrtModel
+    from edgespec_runtimes.ort.ort_sequence import OrtSequence
 
 __all__ = ["as_exported"]
 
@@ -100,18 +101,18 @@ class ExportedSeq2Seq(Seq2Seq):
 
     def __init__(self, target: Seq2Seq, runtime: OrtModel, layers: Sequence[int]) -> None:
         super().__init__(target.model, target.vocabulary, target.start_in(target.vocabulary))
-        self._runtime = runtime
+        self._runtime, self._reading = runtime, _Reading(runtime)
         self.feature_layers = layers
 
     def begin(self, prompts: Rows, max_new_tokens: int) -> DecodeState:
         return _begun(self._runtime, prompts, max_new_tokens, self.model)
 
     def logits(self, texts: Sequence[Text]) -> Tensor:
-        return torch.cat([_scored(self._runtime, text, self.model) for text in texts])
+        return torch.cat([self._reading.logits(text).to(self.model.dtype) for text in texts])
 
     def features(self, texts: Sequence[Text]) -> list[Tensor]:
         """The features at all positions of the decoder: [tokens of an output, layers · width]."""
-        return [_features_of_output(self._runtime, text, self.model) for text in texts]
+        return [self._reading.output_features(text, self.model.dtype) for text in texts]
 
     def shown_positions(self, text: Text) -> int:
         """How many positions of a text have features."""
@@ -123,18 +124,18 @@ class ExportedCausal(Causal):
 
     def __init__(self, target: Causal, runtime: OrtModel, layers: Sequence[int]) -> None:
         super().__init__(target.model, target.vocabulary)
-        self._runtime = runtime
+        self._runtime, self._reading = runtime, _Reading(runtime)
         self.feature_layers = layers
 
     def begin(self, prompts: Rows, max_new_tokens: int) -> DecodeState:
         return _begun(self._runtime, prompts, max_new_tokens, self.model)
 
     def logits(self, texts: Sequence[Text]) -> Tensor:
-        return torch.cat([_scored(self._runtime, text, self.model) for text in texts])
+        return torch.cat([self._reading.logits(text).to(self.model.dtype) for text in texts])
 
     def features(self, texts: Sequence[Text]) -> list[Tensor]:
         """See `Causal.features`."""
-        return [_features_of(self._runtime, text, self.model) for text in texts]
+        return [self._reading.features(text, self.model.dtype) for text in texts]
 
 
 def _begun(runtime: OrtModel, prompts: Rows, max_new_tokens: int, model: Any) -> _ExportedState:
@@ -209,37 +210,51 @@ def _calls(requests: Sequence[Score]) -> Iterator[list[Score]]:
         yield call
 
 
-def _scored(runtime: OrtModel, text: Text, model: Any) -> Tensor:
-    """[tokens of the output, vocabulary] the logits that predict an output."""
-    batch = runtime.make_batch(1, len(text))
-    (sequence,) = batch.sequences
-    tokens = [sequence.prefill([*text.prompt]), *text.output[:-1]]
-    parts = [
-        np.array(sequence.score(tokens[first : first + ROWS // 2]))
-        for first in range(0, len(tokens), ROWS // 2)
-    ]
-    return torch.from_numpy(np.concatenate(parts)).to(model.dtype)
+class _Reading:
+    """A sequence that reads texts, one after another.
 
+    It is kept, as a sequence of their own for each would keep its cache until Python looks for
+    objects that refer to each other.
+    """
 
-def _features_of(runtime: OrtModel, text: Text, model: Any) -> Tensor:
-    """The features at all positions of a text but the last: [n, layers · width]."""
-    batch = runtime.make_batch(1, len(text))
-    (sequence,) = batch.sequences
-    sequence.prefill([*text.prompt, *text.output])
-    batch.compute([Read(sequence, ())])
-    assert batch.features is not None
-    return _features(batch.features, slice(0, len(text) - 1), model.dtype)
+    def __init__(self, runtime: OrtModel) -> None:
+        self._runtime = runtime
+        self._batch = runtime.make_batch(1, 1)
 
+    def logits(self, text: Text) -> Tensor:
+        """[tokens of the output, vocabulary] that predict an output."""
+        sequence = self._sequence(len(text))
+        tokens = [sequence.prefill([*text.prompt]), *text.output[:-1]]
+        parts = [
+            np.array(sequence.score(tokens[first : first + ROWS // 2]))
+            for first in range(0, len(tokens), ROWS // 2)
+        ]
+        return torch.from_numpy(np.concatenate(parts))
 
-def _features_of_output(runtime: OrtModel, text: Text, model: Any) -> Tensor:
-    """The features at the positions that predict a text's output: [n, layers · width]."""
-    batch = runtime.make_batch(1, len(text))
-    (sequence,) = batch.sequences
-    tokens = [sequence.prefill([*text.prompt]), *text.output[:-1]]
-    for first in range(0, len(tokens), ROWS):
-        batch.compute([Read(sequence, tokens[first : first + ROWS])])
-    assert batch.features is not None
-    return _features(batch.features, slice(0, len(tokens)), model.dtype)
+    def features(self, text: Text, dtype: torch.dtype) -> Tensor:
+        """At all positions of a text but the last: [n, layers · width]."""
+        sequence = self._sequence(len(text))
+        sequence.prefill([*text.prompt, *text.output])
+        self._batch.compute([Read(sequence, ())])
+        assert self._batch.features is not None
+        return _features(self._batch.features, slice(0, len(text) - 1), dtype)
+
+    def output_features(self, text: Text, dtype: torch.dtype) -> Tensor:
+        """At the positions that predict a text's output: [n, layers · width]."""
+        sequence = self._sequence(len(text))
+        tokens = [sequence.prefill([*text.prompt]), *text.output[:-1]]
+        for first in range(0, len(tokens), ROWS):
+            self._batch.compute([Read(sequence, tokens[first : first + ROWS])])
+        assert self._batch.features is not None
+        return _features(self._batch.features, slice(0, len(tokens)), dtype)
+
+    def _sequence(self, positions: int) -> OrtSequence:
+        """Empty, with room for so many positions."""
+        if self._batch.sequences[0].capacity < positions:
+            self._batch = self._runtime.make_batch(1, positions)
+        sequence = self._batch.sequences[0]
+        sequence.rewind(0)
+        return sequence
 
 
 def _features(kept: npt.NDArray[np.float32], positions: slice, dtype: torch.dtype) -> Tensor:

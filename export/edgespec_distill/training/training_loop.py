@@ -17,7 +17,7 @@ from edgespec_distill.data.examples import Example, batches
 from edgespec_distill.models.trainable import ScoringModel
 from edgespec_distill.result import Acceptance
 from edgespec_distill.training.budget import Budget
-from edgespec_distill.training.memory import return_freed_memory
+from edgespec_distill.training.memory import return_freed_memory, trim_above
 from edgespec_distill.training.optimizer import MasterWeights
 from edgespec_distill.training.wide_head import Loss
 
@@ -54,6 +54,7 @@ class Training:
         minutes, steps: the budget; exactly one of them.
         positions: of a batch.
         state: the file from which an interrupted training continues.
+        most_memory: bytes; above it what steps have freed goes back to the system.
         evaluate: measures the draft on held-out texts.
         report: called with the progress every few seconds.
     """
@@ -69,12 +70,13 @@ class Training:
         positions: int,
         seed: int,
         state: Path,
+        most_memory: float,
         evaluate: Callable[[], Acceptance],
         report: Callable[[TrainingProgress], object],
     ) -> None:
         self._draft, self._loss, self._rate, self._positions = draft, loss, rate, positions
         self._state, self._evaluate, self._report = state, evaluate, report
-        self._seed = seed
+        self._seed, self._most_memory = seed, most_memory
         self.optimizer = MasterWeights(draft.model, rate=rate)
         done: dict[str, Any] = {"done_seconds": 0.0, "done_steps": 0}
         self._chunk, self._batch = 0, 0  # the next batch is this one of this chunk
@@ -104,6 +106,7 @@ class Training:
         save_due, evaluation_due = reported + SAVE_EVERY, reported + EVALUATE_AFTER
         for batch in self._batches(chunk):
             self._step(batch)
+            trim_above(self._most_memory)
             now = time.monotonic()
             if now > evaluation_due:
                 acceptance = self._evaluate()
