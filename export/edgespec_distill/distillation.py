@@ -240,7 +240,7 @@ class _Run:
             positions=plan.positions,
             seed=plan.seed,
             state=self._work / "state.pt",
-            most_memory=self._needs.memory * GB,
+            most_memory=self._needs.training * GB,
             evaluate=lambda: held_out.acceptance(draft),
             report=self._report,
         )

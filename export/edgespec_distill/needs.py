@@ -76,7 +76,12 @@ class Needs:
     @property
     def memory(self) -> float:
         """At once, at most."""
-        return PROGRAM + self.target + max(self.texts, self.draft)
+        return max(PROGRAM + self.target + self.texts, self.training)
+
+    @property
+    def training(self) -> float:
+        """Of memory while the draft learns."""
+        return PROGRAM + self.target + self.draft
 
     def __str__(self) -> str:
         return f"{self.of_memory} and {self.written:.1f} GB of disk{self._of_states}"
