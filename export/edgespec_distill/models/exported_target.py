@@ -38,7 +38,6 @@ from edgespec_export.write_model import ModelWriter
 
 if TYPE_CHECKING:
     from edgespec.pair.opening.runtime import OrtModel
-    from edgespec_runtimes.ort.ort_sequence import OrtSequence
 
 __all__ = ["as_exported"]
 
@@ -248,7 +247,7 @@ class _Reading:
         assert self._batch.features is not None
         return _features(self._batch.features, slice(0, len(tokens)), dtype)
 
-    def _sequence(self, positions: int) -> OrtSequence:
+    def _sequence(self, positions: int) -> SequenceModel:
         """Empty, with room for so many positions."""
         if self._batch.sequences[0].capacity < positions:
             self._batch = self._runtime.make_batch(1, positions)
