@@ -156,7 +156,7 @@ def needs_of(
     return Needs(
         positions=at_once,
         target=target,
-        texts=at_once * position / GB,
+        texts=min(at_once, amounts.prompts * length) * position / GB,
         draft=(draft + texts * TEXT_BYTES + positions * TOKEN_BYTES) / GB,
         written=exported + (output_tokens * STORED_BYTES + 12 * trained) / GB,
         states=min(plan.disk, all_states),

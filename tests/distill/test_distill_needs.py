@@ -65,6 +65,11 @@ def test_texts_written_at_once_keep_to_four_gigabytes(size):
     assert needs(size).positions <= MOST_POSITIONS
 
 
+def test_few_texts_take_what_they_are():
+    """100 prompts of 50 tokens with 128 after them."""
+    assert needs("1.5B", prompts=100).texts == pytest.approx(needs("1.5B", prompts=10).texts * 10)
+
+
 def test_a_machine_with_less_memory_writes_fewer_texts_at_once():
     rich, poor = needs("1.5B"), needs("1.5B", limit=6.0)
     assert poor.positions < rich.positions
