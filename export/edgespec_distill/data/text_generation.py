@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
 
 import torch
 from torch import Tensor
 
 from edgespec_distill.data.examples import Example, Text, batches, similar_lengths
-from edgespec_distill.models.trainable import GeneratingModel
+from edgespec_distill.models.trainable import DecodeState, GeneratingModel
 from edgespec_distill.training.memory import return_freed_memory
 
 __all__ = [
@@ -55,7 +54,7 @@ def generate_texts(
     generator = torch.Generator().manual_seed(settings.seed)
     for group in similar_lengths(prompts, settings.max_new_tokens, model.positions_at_once):
         outputs: list[list[int]] = [[] for _ in group]
-        for step in _steps(model, group, settings, generator):
+        for step in _steps(model, _begun(model, group, settings), len(group), settings, generator):
             for row, token in zip(step.rows.tolist(), step.tokens.tolist(), strict=True):
                 outputs[row].append(token)
         return_freed_memory()
@@ -69,24 +68,22 @@ def generate_with_distributions(
     """As `generate_texts` by the target, with its distributions, which cost no second pass.
 
     Yields:
-        Examples with the target's features at all positions of each but the last, [n, size]; None
-        where it returns none while it writes.
+        Examples with the target's features, as `DecodeState.features` has them.
     """
     generator = torch.Generator().manual_seed(settings.seed)
     for group in similar_lengths(prompts, settings.max_new_tokens, target.positions_at_once):
-        steps = []
-        parts_of: list[list[Tensor]] = [[] for _ in group]
-        for step in _steps(target, group, settings, generator):
-            steps.append((step.rows, step.tokens, *top_tokens(step.logits)))
-            for row, part in zip(step.rows.tolist(), step.features or (), strict=False):
-                parts_of[row].append(part)
-        return_freed_memory()
+        state = _begun(target, group, settings)
+        steps = [
+            (step.rows, step.tokens, *top_tokens(step.logits))
+            for step in _steps(target, state, len(group), settings, generator)
+        ]
         rows, output, tokens, log_probs = (torch.cat(part) for part in zip(*steps, strict=True))
         for row, prompt in enumerate(group):
             own = rows == row
-            parts, parts_of[row] = parts_of[row], []
             example = Example(prompt, output[own].tolist(), tokens[own], log_probs[own])
-            yield example, torch.cat(parts) if parts else None
+            yield example, state.features(row, len(example.output))
+        del state  # before the next group has its caches
+        return_freed_memory()
 
 
 @torch.no_grad()
@@ -111,37 +108,40 @@ class _Step:
         rows: [n] indices of the texts, on the CPU.
         tokens: [n] the target's token ids, on the CPU.
         logits: [n, vocabulary] that they were drawn from, in the model's own token ids.
-        features: [n] the model's features of the tokens that it read for this step, if it returns
-            them.
     """
 
     rows: Tensor
     tokens: Tensor
     logits: Tensor
-    features: Sequence[Tensor] | None
+
+
+@torch.no_grad()
+def _begun(
+    model: GeneratingModel, prompts: Sequence[Sequence[int]], settings: GenerationSettings
+) -> DecodeState:
+    return model.begin(prompts, settings.max_new_tokens)
 
 
 @torch.no_grad()
 def _steps(
     model: GeneratingModel,
-    prompts: Sequence[Sequence[int]],
+    state: DecodeState,
+    count: int,
     settings: GenerationSettings,
     generator: torch.Generator,
 ) -> Iterator[_Step]:
-    """Generates an output after each prompt, one token of all texts at a time."""
-    state = model.begin(prompts, settings.max_new_tokens)
-    rows = torch.arange(len(prompts))
+    """Generates an output of each of `count` texts that are begun, one token of all at a time."""
+    rows = torch.arange(count)
     ends = torch.tensor(sorted(settings.eos_token_ids))
     unfinished = torch.ones(len(rows), dtype=torch.bool)
     for _ in range(settings.max_new_tokens):
         own = _draw(state.logits, settings.temperature, generator)
         tokens = model.vocabulary.outputs[own.cpu()]
         logits = state.logits[unfinished.to(state.logits.device)]
-        features = state.features and list(compress(state.features, unfinished))
-        yield _Step(rows[unfinished], tokens[unfinished], logits, features)
+        yield _Step(rows[unfinished], tokens[unfinished], logits)
         unfinished &= ~torch.isin(tokens, ends)
         left = int(unfinished.sum())
-        if left <= (1 - settings.finished_share) * len(prompts):
+        if left <= (1 - settings.finished_share) * count:
             return
         if left < 0.75 * len(rows):  # not at every end of a text: it copies the caches
             remaining = unfinished.nonzero()[:, 0]

@@ -70,8 +70,6 @@ def predicting_positions(texts: Sequence[Text], ids: Tensor, skipped: int = 0) -
 
 
 class _LlamaDecodeState:
-    features = None
-
     def __init__(self, model: Any, ids: Tensor, real: Tensor, max_new_tokens: int) -> None:
         self._model, self._lengths = model, real.sum(1)
         self._cache = llama.Cache.empty(model, len(ids), ids.shape[1] + max_new_tokens)
@@ -98,3 +96,6 @@ class _LlamaDecodeState:
     def keep_rows(self, rows: Tensor) -> None:
         self._cache = self._cache[rows]
         self._lengths = self._lengths[rows]
+
+    def features(self, row: int, outputs: int) -> None:
+        """None: their bits would depend on the other texts."""

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from edgespec.artifact.manifest import Exported
 from edgespec.artifact.typed_json import read_json, write_json
+from edgespec.core.array_types import LogitRows
 from edgespec.core.requests import Read, Score
 from edgespec.device.device import HERE
 from edgespec.errors import UsageError
@@ -161,37 +162,42 @@ class _ExportedState:
     """
 
     logits: Tensor
-    features: Sequence[Tensor] | None = None
 
     def __init__(self, runtime: OrtModel, prompts: Rows, capacity: int, dtype: torch.dtype) -> None:
         self._batch, self._dtype = runtime.make_batch(len(prompts), capacity), dtype
         self._sequences = self._batch.sequences
+        # One memory for all steps: pieces of each step's own would leave gaps, soon gigabytes.
+        self._logits = np.empty((len(prompts), runtime.vocab_size), np.float32)
         pending = [
             sequence.prefill(prompt)
             for sequence, prompt in zip(self._sequences, prompts, strict=True)
         ]
-        self._score(pending, [0] * len(pending))
+        self._score(pending)
+        self._begun = [sequence.length for sequence in self._sequences]
 
     def add(self, tokens: Tensor) -> None:
-        self._score(tokens.tolist(), [sequence.length for sequence in self._sequences])
+        self._score(tokens.tolist())
 
     def keep_rows(self, rows: Tensor) -> None:
         self._sequences = [self._sequences[row] for row in rows.tolist()]
 
-    def _score(self, tokens: Sequence[int], known: Sequence[int]) -> None:
-        """Appends a token to each text; features are those from position `known` on."""
+    def features(self, row: int, outputs: int) -> Tensor | None:
+        kept = self._batch.features
+        if kept is None:
+            return None
+        first = self._batch.sequences[row].start
+        return _features(kept, slice(first, first + self._begun[row] + outputs - 1), self._dtype)
+
+    def _score(self, tokens: Sequence[int]) -> None:
+        """Appends a token to each text."""
         requests = [
             Score(sequence, [token])
             for sequence, token in zip(self._sequences, tokens, strict=True)
         ]
-        parts = [np.array(rows) for call in _calls(requests) for rows in self._batch.compute(call)]
-        self.logits = torch.from_numpy(np.concatenate(parts))
-        kept = self._batch.features
-        if kept is not None:
-            self.features = [
-                _features(kept, slice(text.start + first, text.start + text.length), self._dtype)
-                for text, first in zip(self._sequences, known, strict=True)
-            ]
+        answers = (rows for call in _calls(requests) for rows in self._batch.compute(call))
+        for own, logits in zip(self._logits, answers, strict=False):
+            own[:] = cast(LogitRows, logits)[0]
+        self.logits = torch.from_numpy(self._logits[: len(tokens)])
 
 
 def _calls(requests: Sequence[Score]) -> Iterator[list[Score]]:

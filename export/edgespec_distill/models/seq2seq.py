@@ -72,8 +72,6 @@ class Seq2Seq(DecodingModel, GeneratingModel):
 
 
 class _T5DecodeState:
-    features = None
-
     def __init__(self, model: Any, source: Tensor, read: Tensor, start: int) -> None:
         self._model, self._read = model, read
         self._encoded = model.encoder(input_ids=source, attention_mask=read).last_hidden_state
@@ -94,3 +92,6 @@ class _T5DecodeState:
         assert self._cache is not None
         self._cache.batch_select_indices(rows)
         self._encoded, self._read = self._encoded[rows], self._read[rows]
+
+    def features(self, row: int, outputs: int) -> None:
+        """None: their bits would depend on the other texts."""

@@ -27,15 +27,15 @@ class DecodeState(Protocol):
 
     Attributes:
         logits: [rows, own vocabulary] of the next token.
-        features: [rows] of [tokens, size]: the model's features of the tokens that it read last,
-            which are the prompt or one more token; None where it returns none, or where their bits
-            are not those of reading a text as a whole.
     """
 
     logits: Tensor
 
-    @property
-    def features(self) -> Sequence[Tensor] | None: ...
+    def features(self, row: int, outputs: int) -> Tensor | None:
+        """The model's features at the positions that it read for the first `outputs` tokens of text
+        `row`, counted before any were dropped: [positions, size]. None where it returns none, or
+        where their bits are not those of reading a text as a whole."""
+        ...
 
     def add(self, tokens: Tensor) -> None:
         """Appends one token to each text: [rows], in the model's own token ids."""
