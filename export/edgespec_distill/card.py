@@ -37,9 +37,10 @@ def _name(source: Source) -> str:
 
 
 def _shape(plan: Plan) -> str:
-    shape = _layers(plan.layers, "")
+    shape = _counted(plan.layers, "layer")
     if plan.encoder_layers is not None:
-        shape = f"{_layers(plan.encoder_layers, 'encoder ')} and {_layers(plan.layers, 'decoder ')}"
+        encoder = _counted(plan.encoder_layers, "encoder layer")
+        shape = f"{encoder} and {_counted(plan.layers, 'decoder layer')}"
     if plan.share_encoder:
         shape += ", reads its target's encoder"
     if plan.width:
@@ -65,8 +66,12 @@ def _origin(plan: Plan) -> str:
     return "the target" if plan.start is None else f"the draft {_start(plan)}"
 
 
-def _layers(count: int, which: str) -> str:
-    return f"{count} {which}layer" + ("" if count == 1 else "s")
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def _lasted(minutes: float) -> str:
+    return _counted(round(minutes), "minute") if minutes >= 1 else "less than a minute"
 
 
 def _facts(plan: Plan, result: Distillation) -> str:
@@ -78,8 +83,8 @@ def _facts(plan: Plan, result: Distillation) -> str:
         f"shape: {_shape(plan)}; {result.draft_parameters / 1e6:.1f}M parameters "
         f"({share:.1%} of the target's)",
         f"trained on: {source} after {result.prompts} prompts{written}{_read(result)}",
-        f"training: {result.steps} steps, {result.minutes:.0f} minutes, {LOSS_NAMES[plan.loss]}, "
-        f"seed {plan.seed}",
+        f"training: {_counted(result.steps, 'step')}, {_lasted(result.minutes)}, "
+        f"{LOSS_NAMES[plan.loss]}, seed {plan.seed}",
     ]
     wrap = partial(textwrap.fill, width=WIDTH, initial_indent="- ", subsequent_indent="  ")
     return "\n".join(map(wrap, facts))

@@ -29,6 +29,20 @@ def test_the_card_counts_layers_and_names_the_licence(plan, words):
 
 
 @pytest.mark.parametrize(
+    ("steps", "minutes", "words"),
+    [
+        (1, 0.2, "- training: 1 step, less than a minute, forward KL"),
+        (24, 1.4, "- training: 24 steps, 1 minute, forward KL"),
+        (24, 1.6, "- training: 24 steps, 2 minutes, forward KL"),
+    ],
+)
+def test_the_card_tells_how_long_the_training_was(steps, minutes, words):
+    worth = Acceptance(0.5, 0.5)
+    result = Distillation(worth, worth, None, 9, 4, 90, steps, minutes, 100, 10)
+    assert words in _card("T", Plan(layers=1), result)
+
+
+@pytest.mark.parametrize(
     ("source", "name"),
     [
         (Source(Path("build/x/Model.Q4_1.gguf"), "build/x/Model.Q4_1.gguf"), "Model.Q4_1.gguf"),

@@ -166,6 +166,7 @@ print(result.output, end="")
         ("prompts", "cannot be read"),
         ("output", "exists and"),
         ("plan", "layers is 9; the target has 3"),
+        ("own prompts", "has no chat format whose header it could continue"),
     ],
 )
 def test_a_wrong_request_is_found_before_torch_is_loaded(
@@ -177,7 +178,9 @@ def test_a_wrong_request_is_found_before_torch_is_loaded(
     text = tmp_path / "missing" if wrong == "prompts" else prompts
     output = tmp_path / ("output" if wrong == "output" else "draft")
     layers = "9" if wrong == "plan" else "1"
+    own = "20" if wrong == "own prompts" else "0"
     command = ["distill", target, "--text", text, "-o", output, "--steps", "1", "--layers", layers]
+    command += ["--own-prompts", own]
     ran = subprocess.run(
         [sys.executable, "-c", LOADED, *map(str, command)],
         capture_output=True,

@@ -42,18 +42,14 @@ def own_prompts(
     """Prompts in the target's chat format, as token ids; fewer where it repeats itself.
 
     Args:
+        checkpoint: has a chat format (`read_prompts`).
         count: different prompts.
         file: where they are kept as they are written, so that an interrupted run goes on there and
             has the same ones.
 
     Raises:
-        UsageError: the target has no chat format, or ends no message of a user.
+        UsageError: the target ends no message of a user.
     """
-    if not (checkpoint.chat or checkpoint.template):
-        raise UsageError(
-            f"{checkpoint.label} has no chat format whose header it could continue; leave "
-            "--own-prompts out and give --text"
-        )
     write = ChatWriter(checkpoint.template, checkpoint.chat)
     shown = write([user_message("x")])
     header = _ids(checkpoint, [shown.text[: shown.contents[0].start]])[0]

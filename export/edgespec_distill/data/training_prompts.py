@@ -28,7 +28,7 @@ def read_prompts(
         own: prompts that the target will write besides.
 
     Raises:
-        UsageError: too few prompts, or there is no chat format.
+        UsageError: too few prompts, or there is no chat format that is needed.
     """
     lines = _distinct_prompts(file) if file else []
     if len(lines) + own < MIN_PROMPTS:
@@ -38,6 +38,11 @@ def read_prompts(
         raise UsageError(
             f"{given}{f' and the target writes {own}' if own else ''}; give at least "
             f"{MIN_PROMPTS}, and thousands for a good draft"
+        )
+    if own and not (checkpoint.chat or checkpoint.template):
+        raise UsageError(
+            f"{checkpoint.label} has no chat format whose header it could continue; leave "
+            "--own-prompts out and give --text"
         )
     return encoded_prompts(lines, checkpoint, chat) if lines else []
 
