@@ -44,7 +44,11 @@ from edgespec_distill.needs import GB, Amounts, Needs, check_needs, needs_of
 from edgespec_distill.plan import ORIGINAL, Plan, has_known_layers
 from edgespec_distill.result import Distillation
 from edgespec_distill.training.loss import LOSSES
-from edgespec_distill.training.memory import keep_freed_memory, one_line_memory
+from edgespec_distill.training.memory import (
+    keep_freed_memory,
+    one_line_memory,
+    return_freed_memory,
+)
 from edgespec_distill.training.training_loop import Training, TrainingProgress
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.checkpoint.sources import Source
@@ -87,6 +91,7 @@ def train_draft(
         needs = _needs(plan, family, checkpoint, prompts, answers)
         logger.info(f"{needs}")
         target = _opened(source, checkpoint, family, plan, work)
+        return_freed_memory()  # to load and to export it took gigabytes
         target.positions_at_once = needs.positions
         if plan.own_prompts:
             file, ends = work / "own-prompts.json", checkpoint.eos_token_ids
