@@ -166,7 +166,7 @@ export class QuotaError extends EdgespecError {
     super(
       bytes > available
         ? `the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more; free some room or take a smaller format`
-        : `the browser did not keep a part of ${megabytes(bytes)} (${firstLine(cause)}); free some room on this disk`,
+        : `the browser did not keep ${megabytes(bytes)} (${firstLine(cause)}); free some room`,
       cause,
     );
   }
@@ -293,7 +293,6 @@ function megabytes(bytes: number): string {
 }
 
 function firstLine(cause: unknown): string {
-  const { message, name } = Object(cause) as { message?: string; name?: string }; // Firefox's own errors have only a name
-  const text = message || name || String(cause);
-  return text.split("\n", 1)[0]!;
+  const { message, name } = Object(cause) as Partial<Error>; // Firefox's own errors have only a name
+  return (message || name || String(cause)).split("\n", 1)[0]!;
 }
