@@ -164,9 +164,7 @@ export class QuotaError extends EdgespecError {
     cause?: unknown,
   ) {
     super(
-      bytes > available
-        ? `the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more; free some room or take a smaller format`
-        : `the browser did not keep ${megabytes(bytes)} (${firstLine(cause)}); free some room`,
+      `the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more${cause ? ` (${firstLine(cause)})` : ""}; free some room or take a smaller format`,
       cause,
     );
   }

@@ -55,7 +55,7 @@ export class RemoteFolder extends WebFolder {
     await this.#kept.drop(record);
     await download(this.#url(file), record, this.#kept, () => undefined, signal);
     const content = await this.#kept.content(record);
-    if (content === null) throw new QuotaError(record.bytes, await this.#kept.room(), "dropped");
+    if (content === null) throw new QuotaError(record.bytes, await this.#kept.room());
     return content;
   }
 
