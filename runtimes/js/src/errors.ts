@@ -291,6 +291,6 @@ function megabytes(bytes: number): string {
 }
 
 function firstLine(cause: unknown): string {
-  const { message, name } = Object(cause) as Partial<Error>; // Firefox's own errors have only a name
-  return (message || name || String(cause)).split("\n", 1)[0]!;
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return text.split("\n", 1)[0]!;
 }

@@ -100,7 +100,7 @@ describe("a browser without room", () => {
 
   test("on a disk that is full, though the browser says that there is room: the reason is told", async () => {
     const kept = await KeptFiles.open();
-    cache.put = () => Promise.reject({ name: "NS_ERROR_FILE_NO_DEVICE_SPACE", message: "" });
+    cache.put = () => Promise.reject({ toString: () => "NS_ERROR_FILE_NO_DEVICE_SPACE" }); // no Error in Firefox
     await assert.rejects(
       download(url, file, kept, () => undefined),
       /more \(NS_ERROR_FILE_NO_DEVICE_SPACE\); free some room/,
