@@ -164,7 +164,7 @@ export class QuotaError extends EdgespecError {
     cause?: unknown,
   ) {
     super(
-      `the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more${cause ? ` (${firstLine(cause)})` : ""}; free some room or take a smaller format`,
+      `the pair takes ${megabytes(bytes)} and this site may keep ${megabytes(available)} more${cause ? ` (${firstLine(cause)})` : ""}; free room or take a smaller format`,
       cause,
     );
   }

@@ -103,7 +103,7 @@ describe("a browser without room", () => {
     cache.put = () => Promise.reject({ toString: () => "NS_ERROR_FILE_NO_DEVICE_SPACE" }); // no Error in Firefox
     await assert.rejects(
       download(url, file, kept, () => undefined),
-      /more \(NS_ERROR_FILE_NO_DEVICE_SPACE\); free some room/,
+      /more \(NS_ERROR_FILE_NO_DEVICE_SPACE\); free room/,
     );
   });
 
