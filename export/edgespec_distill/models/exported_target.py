@@ -195,9 +195,10 @@ class _ExportedState:
             for sequence, token in zip(self._sequences, tokens, strict=True)
         ]
         answers = (rows for call in _calls(requests) for rows in self._batch.compute(call))
-        for own, logits in zip(self._logits, answers, strict=False):
+        kept = self._logits[: len(tokens)]
+        for own, logits in zip(kept, answers, strict=True):
             own[:] = cast(LogitRows, logits)[0]
-        self.logits = torch.from_numpy(self._logits[: len(tokens)])
+        self.logits = torch.from_numpy(kept)
 
 
 def _calls(requests: Sequence[Score]) -> Iterator[list[Score]]:
