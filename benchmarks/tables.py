@@ -338,6 +338,7 @@ def insert(path: Path, name: str, lines: list[str]) -> None:
 LATER_RESULTS = (
     ("compare_six_kinds", kinds_tables, "contests"),
     ("compare_six_kinds_avx2", kinds_tables, "contests"),
+    ("compare_six_kinds_shipped", kinds_tables, "contests"),
     ("compare_gemma", kinds_tables, "contests"),
     ("compare_qwen", kinds_tables, "contests"),
     ("compare_long_prompts", first_token_tables, "contests"),
@@ -370,17 +371,15 @@ def main() -> None:
         if result_file(name).exists():
             found = result(name)
             insert(speed, name, [describe(found["environment"]), "", *lines_of(found[part])])
-    newest, six_kinds = result("compare_six_kinds_8_bits_new_draft"), result("compare_six_kinds")
-    others = [one for one in six_kinds["contests"] if one["contest"] != "8 bits"]
-    measured = [*newest["contests"], *others]
+    shipped, all_peers = result("compare_six_kinds_shipped"), result("compare_six_kinds")
     sources = [
-        f"8 bits: {describe(newest['environment'])}",
-        f"4 and 16 bits: {describe(six_kinds['environment'])}",
+        f"speeds: {describe(shipped['environment'])}",
+        f"changed texts: {describe(all_peers['environment'])}",
         "`benchmarks/compare_chat.py`",
     ]
     source = textwrap.wrap(f"({'; '.join(sources)})", 118, break_long_words=False)
-    insert(ROOT / "README.md", "speed", speed_table(measured))
-    insert(ROOT / "README.md", "changed", changed_texts_table(six_kinds["contests"]))
+    insert(ROOT / "README.md", "speed", speed_table(shipped["contests"]))
+    insert(ROOT / "README.md", "changed", changed_texts_table(all_peers["contests"]))
     insert(ROOT / "docs" / "speed.md", "source", source)
 
 

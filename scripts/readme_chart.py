@@ -19,7 +19,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "compare_six_kinds_8_bits_new_draft.json"
+RESULTS = ROOT / "benchmarks" / "results" / "compare_six_kinds_shipped.json"
 IMAGES = ROOT / "docs" / "images"
 CONTEST = "8 bits"
 KINDS = ("chat", "questions", "maths", "summaries", "translation", "retrieval")
