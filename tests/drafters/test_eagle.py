@@ -126,7 +126,7 @@ def test_the_targets_features_are_the_hidden_states_of_transformers(causal, read
 def test_an_untrained_head_predicts_the_next_state_by_least_squares(causal, width):
     draft, texts = starting(causal, width)
     before = error(draft, texts)
-    draft.initialise(texts)
+    draft.initialise(texts, causal.model)
     least = error(draft, texts)
     assert least < 0.8 * before
     generator = torch.Generator().manual_seed(0)
@@ -140,7 +140,7 @@ def test_an_untrained_head_predicts_the_next_state_by_least_squares(causal, widt
 
 def test_layers_start_as_copies_of_the_targets_last_ones(causal):
     draft, texts = starting(causal, None)
-    draft.initialise(texts)
+    draft.initialise(texts, causal.model)
     streams = torch.cat([causal.features([text])[0][:, -64:] for text in texts])
     size = streams.square().mean(1).sqrt().median()
     theirs = causal.model.model.layers[-1].state_dict()

@@ -65,7 +65,7 @@ class DraftBuilder:
         """
         draft = self._draft(self._untrained(vocabulary), vocabulary)
         if isinstance(draft, EagleStudent):
-            draft.initialise(texts)
+            draft.initialise(texts, self._target.model)
         return draft
 
     def _untrained(self, vocabulary: DraftVocabulary) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,8 +29,8 @@ class BlockStudent(EagleStudent):
     Args: those of `EagleStudent`; `model` is a `block_module.BlockDraft`.
     """
 
-    def initialise(self, texts: Sequence[Text]) -> None:
-        super().initialise(texts)
+    def initialise(self, texts: Sequence[Text], target: Any) -> None:
+        super().initialise(texts, target)
         block_module.initialise_markov(self.model)
 
     def hidden_states(self, texts: Sequence[Text]) -> Iterator[Tensor]:

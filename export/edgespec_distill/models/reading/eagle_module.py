@@ -110,7 +110,8 @@ def feature_layers(count: int) -> tuple[int, ...]:
 
 
 class _FeatureFusion(nn.Module):
-    """Feature fusion; before training, its output is the last of the layers that it reads."""
+    """Feature fusion; before training, its output is the last of the layers that it reads, as far
+    as a narrower draft has room: see `eagle_start`."""
 
     def __init__(self, layers: int, target_width: int, width: int, epsilon: float) -> None:
         super().__init__()

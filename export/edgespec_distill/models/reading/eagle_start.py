@@ -16,7 +16,7 @@ from edgespec_distill.models.reading.eagle_module import Eagle, embedded, fused
 from edgespec_distill.models.rms_norm import rms_norm
 from edgespec_distill.models.untrained_draft import writes_residual
 
-__all__ = ["initialise"]
+__all__ = ["initialise", "read_by_head"]
 
 RIDGE = 1e-3  # of the inputs' mean square, which is 1
 
@@ -48,3 +48,22 @@ def initialise(draft: Eagle, texts: Iterable[tuple[Tensor, Tensor]]) -> None:
     for name, weight in draft.named_parameters():
         if writes_residual(name):
             weight.div_(size.median())  # because the predicted states have size 1
+
+
+@torch.no_grad()
+def read_by_head(draft: Eagle, target_head: Tensor, features: Tensor) -> None:
+    """Makes the head of a narrow draft say of a state nearly what the target's head says of it.
+
+    The map of the states is the least-squares solution. The last norm takes their size away, which
+    makes distributions as sharp as the target's; its weights give it back.
+
+    Args:
+        target_head: [draft's tokens, target's width], times the weights of the norm before it.
+        features: [n, F] the target's, at some positions.
+    """
+    head = draft.lm_head.weight.float()
+    head = head - head.mean(0)  # what a state adds to all logits alike changes no distribution
+    inverse = torch.linalg.pinv(head.T @ head, hermitian=True)
+    draft.reader.maps[-1].weight.copy_(inverse @ (head.T @ target_head))
+    sizes = fused(draft, features).float().square().mean(1).sqrt()
+    draft.model.norm.weight.fill_(sizes.median())

@@ -16,6 +16,8 @@ from edgespec_distill.models.trainable import ScoringModel
 
 __all__ = ["EagleStudent", "TextFeatures"]
 
+SIZE_TEXTS = 32  # that show how large a narrow draft's states are
+
 
 class TextFeatures(Protocol):
     """The target's features of texts: see `features.Features`."""
@@ -37,9 +39,17 @@ class EagleStudent(ScoringModel):
         start = getattr(model.config, "decoder_start_token_id", None)
         self._start = None if start is None else int(vocabulary.outputs[start])
 
-    def initialise(self, texts: Sequence[Text]) -> None:
-        """Sets the weights that the training starts from: see `eagle_start`."""
+    def initialise(self, texts: Sequence[Text], target: Any) -> None:
+        """Sets the weights that the training starts from: see `eagle_start`.
+
+        Args:
+            target: the transformers model, or its tables and norm.
+        """
         device, inputs = self.model.device, self.vocabulary.inputs
+        if self.head.shape[1] < self.model.target_width:
+            head = target.lm_head.weight[self.vocabulary.outputs.to(device)].float()
+            some = torch.cat(self._features.of(texts[:SIZE_TEXTS])).to(device)
+            eagle_start.read_by_head(self.model, head * target.model.norm.weight, some)
         rows = input_rows(self._decoded(texts))
         ids = (inputs[torch.tensor(row)].to(device) for row in rows)
         features = (self._features.of([text])[0].to(device) for text in texts)
