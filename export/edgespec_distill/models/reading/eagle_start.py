@@ -1,16 +1,17 @@
 """The weights that the training of an EAGLE draft starts from: a linear prediction.
 
 Least squares finds how a hidden state and the next token predict the target's next hidden state.
-The draft's head, which is the target's, turns that into a token. The layers only have to correct
-the prediction.
+The draft's head, which is the target's or with `read_by_head` says nearly the same, turns that into
+a token. The layers only have to correct the prediction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from edgespec_distill.models.reading.eagle_module import Eagle, embedded, fused
 from edgespec_distill.models.rms_norm import rms_norm
@@ -64,6 +65,7 @@ def read_by_head(draft: Eagle, target_head: Tensor, features: Tensor) -> None:
     head = draft.lm_head.weight.float()
     head = head - head.mean(0)  # what a state adds to all logits alike changes no distribution
     inverse = torch.linalg.pinv(head.T @ head, hermitian=True)
-    draft.reader.maps[-1].weight.copy_(inverse @ (head.T @ target_head))
+    last_map = cast("nn.Linear", draft.reader.maps[-1])
+    last_map.weight.copy_(inverse @ (head.T @ target_head))
     sizes = fused(draft, features).float().square().mean(1).sqrt()
     draft.model.norm.weight.fill_(sizes.median())
