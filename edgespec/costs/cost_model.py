@@ -119,15 +119,10 @@ UNKNOWN_FORMAT = RowCost()
 CALL_BYTES = 6_000_000  # any call of a model, in addition to reading its weights
 ROW_BYTES = 1_000_000  # one more position in kernels, in addition to its products
 LOOP_BYTES = 8_000_000  # a drafted round in Python, in addition to a plain step
-SMALLEST_TARGET_BYTES = (
-    27_000_000  # bytes of the smallest target measured; smaller ones are treated as this
-)
-CACHED_DRAFT_BYTES = (
-    16_000_000  # bytes of a draft that stay in the processor's cache until its next call
-)
+SMALLEST_TARGET_BYTES = 27_000_000  # of those measured; smaller targets are treated as this one
+CACHED_DRAFT_BYTES = 16_000_000  # of a draft that stay in the cache until its next call
 # A target of at most CACHE_BYTES may stay in the last-level cache. Kernels then read it
-# CACHE_SPEEDUP
-# times as fast, and drafting may lose: the guess assumes the worse case.
+# CACHE_SPEEDUP times as fast, and drafting may lose: the guess assumes the worse case.
 CACHE_BYTES, CACHE_SPEEDUP = 32_000_000, 2.5
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TokenBytes", "token_bytes", "token_writer"]
 
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's
 BYTE = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
