@@ -52,8 +52,9 @@ class Adaptive:
 
     γ = 0 switches drafting off. The acceptance rate is a running mean over evaluated tokens, and
     starts at a prior of small weight. While drafting is off, one token is drafted now and then, at
-    growing intervals, to see whether it pays again; never if it could not pay at acceptance 1 and
-    the costs do not change.
+    growing intervals, to see whether it pays again: soon at first, since a busy machine may have
+    ended it, and at once after one that was accepted and so paid for itself; never if it could not
+    pay at acceptance 1 and the costs do not change.
 
     It reads no clock. Where `costs` do not either, the same text, pair and profile give the same γ.
 
@@ -66,8 +67,8 @@ class Adaptive:
             which another drafter ran.
     """
 
-    FIRST_PAUSE = 16  # rounds before the first probe, or more, to keep probes cheaper than PROBE
-    PROBE = 0.015  # largest share of the time that probes may cost
+    FIRST_PAUSE = 16  # rounds before the first probe
+    PROBE = 0.015  # largest share of the time that later probes may cost
     DOUBLINGS = 4  # of the pause, at most
 
     def __init__(
@@ -76,7 +77,7 @@ class Adaptive:
         self._source = costs
         self._prior = guess * weight, weight
         self._memory = memory
-        self._failed_probes = 0  # in a row
+        self._failed_probes = 1  # since drafting paid; that a text begins without it counts as one
         self._idle_rounds = 0  # since the last draft
         self._update(*self._prior)
 
@@ -98,8 +99,10 @@ class Adaptive:
     @property
     def _pause(self) -> float:
         """Rounds between two probes."""
-        first = max(self.FIRST_PAUSE, (self._costs.round(1) - 1) / self.PROBE)
-        return float(first * 2 ** min(self._failed_probes, self.DOUBLINGS))
+        if not self._failed_probes:
+            return self.FIRST_PAUSE
+        pause = max(self.FIRST_PAUSE, (self._costs.round(1) - 1) / self.PROBE)
+        return float(pause * 2 ** min(self._failed_probes - 1, self.DOUBLINGS))
 
     def observe(self, drafted: int, evaluated: int, accepted: int, candidates: int) -> None:
         if not drafted:
@@ -108,13 +111,15 @@ class Adaptive:
                 self._update(self._accepted, self._evaluated)
             return
         was_probe = self._idle_rounds >= self._pause
-        self._idle_rounds = 0
         decay = self._memory**evaluated
         self._update(decay * self._accepted + accepted, decay * self._evaluated + evaluated)
         if self._best:
             self._failed_probes = 0
         elif was_probe:
+            if accepted and self._costs.round(1) < 2:
+                return  # it paid for itself
             self._failed_probes += 1
+        self._idle_rounds = 0
 
     def expected_speedup(self) -> float:
         """Expected speed-up of drafting now, over plain decoding."""

@@ -173,6 +173,39 @@ def test_a_draft_that_becomes_good_is_used_again():
     assert policy.gamma() >= 4
 
 
+def gammas(policy, rounds, accepted):
+    """Of rounds whose drafted tokens are all accepted, or none."""
+    found = []
+    for _ in range(rounds):
+        gamma = policy.gamma()
+        policy.observe(gamma, gamma if accepted else min(1, gamma), gamma * accepted, 0)
+        found.append(gamma)
+    return found
+
+
+def switched_off():
+    """A controller that drafted, and drafts no more since ten tokens were rejected."""
+    policy = Adaptive(Costs([1 + 0.05 * extra for extra in range(17)], draft=0.5))
+    for accepted in (1, *[0] * 10):
+        policy.observe(1, 1, accepted, 0)
+    return policy
+
+
+def test_a_probe_whose_token_was_accepted_is_followed_by_another_at_once():
+    """It brought two tokens for less than two steps."""
+    found = gammas(switched_off(), 60, accepted=True)
+    assert found[:20] == [0] * 16 + [1] * 4
+    assert found[16:] == sorted(found[16:])
+    assert found[-1] > 1
+
+
+def test_the_first_probe_comes_soon_and_later_ones_as_often_as_they_are_cheap():
+    found = gammas(switched_off(), 400, accepted=False)
+    probes = [index for index, gamma in enumerate(found) if gamma]
+    pauses = np.diff([-1, *probes]) - 1
+    assert list(pauses) == [16, 37, 74, 147], "0.55 steps are 1.5 % of 37"
+
+
 @pytest.mark.parametrize("gamma", [-1, "x", 1.5, "1.5", 17])
 def test_an_impossible_gamma_is_refused(gamma):
     with pytest.raises(UsageError, match="gamma is"):

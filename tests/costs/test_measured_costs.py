@@ -15,11 +15,15 @@ import pytest
 from edgespec.costs.controller import Adaptive, Confident
 from edgespec.costs.cost_model import Costs
 from edgespec.costs.measured_costs import DraftingTimes, MeasuredCosts, Timed, VerificationTimes
+from edgespec.costs.time_curve import TimeCurve
 
 STEP = 0.005  # seconds
 FAST = Costs([1 + 0.03 * m for m in range(17)], draft=0.08)
 STEEP = Costs([1 + 0.5 * m for m in range(17)], draft=0.08)
 SLOW_DRAFT = Costs(FAST.verify, draft=1.5)
+FLAT_THEN_STEEP = Costs(
+    [1, 1.05, 1.2, 1.4, 1.6, *(1.6 + 0.27 * m for m in range(1, 13))], draft=0.12
+)  # as AVX2 has it
 FREE = Costs(FAST.verify, draft=0.0)
 
 
@@ -79,7 +83,7 @@ def test_a_slow_draft_is_dropped_within_10_rounds(adaptive):
     for _ in range(200):
         machine.round(timed)
     assert sum(machine.drafted[:10]) > 0
-    assert machine.drafted[10:].count(0) >= 189, "one more try, perhaps"
+    assert machine.drafted[10:].count(0) >= 188, "two more tries, perhaps"
 
 
 def test_a_draft_that_became_fast_is_taken_up_again():
@@ -94,13 +98,53 @@ def test_a_draft_that_became_fast_is_taken_up_again():
     assert min(machine.drafted[-10:]) >= 3
 
 
-def test_where_verification_turns_out_expensive_drafting_ends():
-    machine = Machine(STEEP, acceptance=0.4)
-    timed = timed_on(machine, FAST)
-    for _ in range(300):
+@pytest.mark.parametrize(
+    ("truth", "acceptance"),
+    [(SLOW_DRAFT, 0.5), (SLOW_DRAFT, 0.0), (STEEP, 0.0), (FLAT_THEN_STEEP, 0.0), (FAST, 0.0)],
+)
+@pytest.mark.parametrize("adaptive", [Adaptive, Confident])
+def test_a_draft_that_does_not_pay_is_tried_in_1_5_percent_of_the_rounds(
+    adaptive, truth, acceptance
+):
+    machine = Machine(truth, acceptance)
+    timed = timed_on(machine, FAST, adaptive)
+    for _ in range(TimeCurve.AGE):
         machine.round(timed)
-    assert machine.drafted[20:].count(0) >= 270
-    assert speedup(machine) >= 0.93
+    assert machine.drafted[10:].count(0) >= 0.985 * (TimeCurve.AGE - 10)
+
+
+def slowed(costs: Costs, times: float) -> Costs:
+    """Costs of rounds that draft while another program runs."""
+    first, *others = costs.verify
+    return Costs([first, *(times * v for v in others)], times * costs.draft)
+
+
+@pytest.mark.parametrize("times", [1.0, 1.6, 2.0, 3.0])
+@pytest.mark.parametrize("truth", [FAST, FLAT_THEN_STEEP], ids=["fast", "flat, then steep"])
+@pytest.mark.parametrize("adaptive", [Adaptive, Confident])
+def test_drafting_that_ended_in_a_dozen_slow_rounds_of_bad_luck_is_taken_up_again(
+    adaptive, truth, times
+):
+    """In the same text: it ended by times that are over, so the next draft is soon made."""
+    machine = Machine(slowed(truth, times), acceptance=0.0)
+    timed = timed_on(machine, truth, adaptive)
+    for _ in range(12):
+        machine.round(timed)
+    assert machine.drafted[-1] == 0
+    machine.costs, machine.acceptance = truth, 1.0
+    for _ in range(150):
+        machine.round(timed)
+    assert machine.drafted[12 + 60 :].count(0) <= 2, "plain steps that are timed"
+
+
+def test_where_verification_turns_out_expensive_drafting_ends():
+    machines = [Machine(STEEP, 0.4, generator=np.random.default_rng(seed)) for seed in range(20)]
+    for machine in machines:
+        timed = timed_on(machine, FAST)
+        for _ in range(300):
+            machine.round(timed)
+    assert np.mean([machine.drafted[20:].count(0) for machine in machines]) >= 270
+    assert np.mean([speedup(machine) for machine in machines]) >= 0.93
 
 
 @pytest.mark.parametrize("guess", [FAST, STEEP], ids=["fast guess", "steep guess"])

@@ -50,9 +50,17 @@ def test_a_spike_changes_nothing(spike, at):
 
 def test_a_lone_measurement_is_believed_a_little():
     found = curve((1, 0.01), (1, 0.01), (5, 1.0)).seconds(3)
-    assert found[4] == pytest.approx(0.014 * TimeCurve.SINGLE_TIME_LIMIT)
+    assert found[4] == pytest.approx(0.014 * TimeCurve.SPIKE)
     confirmed = curve((1, 0.01), (1, 0.01), (5, 1.0), (5, 1.0)).seconds(4)
     assert confirmed[4] == 1.0
+
+
+def test_what_took_much_longer_than_the_latest_is_forgotten():
+    """Another program ran, and does no more."""
+    busy = [(3, 0.024)] * TimeCurve.WINDOW
+    assert curve(*busy, (3, 0.012), (3, 0.013)).seconds(10)[2] == pytest.approx(0.012)
+    little_longer = [(3, 0.012 * TimeCurve.SPIKE)] * TimeCurve.WINDOW
+    assert curve(*little_longer, (3, 0.012), (3, 0.013)).seconds(10)[2] == pytest.approx(0.015)
 
 
 def test_a_change_is_followed_within_a_window():
@@ -72,7 +80,9 @@ def test_counts_beyond_the_curve_and_clocks_that_stand_still_are_ignored():
     assert found.seconds(4) is None
 
 
-measurements = st.lists(st.tuples(st.integers(1, 5), st.floats(1e-6, 1e3)), min_size=2)
+measurements = st.lists(st.tuples(st.integers(1, 5), st.floats(1e-6, 1e3)), min_size=1).map(
+    lambda measured: [*measured, measured[-1]]  # two of one kind, so that the curve is known
+)
 
 
 @given(measurements)

@@ -29,7 +29,7 @@ class Machine {
 
   constructor(
     public costs: Costs,
-    readonly acceptance: number,
+    public acceptance: number,
     readonly spike = 0, // probability that a round takes 20 steps more
   ) {}
 
@@ -77,7 +77,7 @@ for (const adaptive of [Adaptive, Confident]) {
     const machine = new Machine(SLOW_DRAFT, 0.8);
     machine.rounds(timedOn(machine, FAST, adaptive), 200);
     assert.ok(mean(machine.drafted.slice(0, 10)) > 0);
-    assert.ok(zeros(machine.drafted.slice(10)) >= 189, "one more try, perhaps");
+    assert.ok(zeros(machine.drafted.slice(10)) >= 188, "two more tries, perhaps");
   });
 }
 
@@ -90,6 +90,32 @@ test("a draft that became fast is taken up again", () => {
   machine.rounds(timed, 700);
   assert.ok(Math.min(...machine.drafted.slice(-10)) >= 3);
 });
+
+for (const times of [1.6, 3]) {
+  test(`drafting that ended in a dozen slow rounds of bad luck is taken up again: ${times} times as slow`, () => {
+    const [first, ...others] = FAST.verify as [number, ...number[]];
+    const slowed = new Costs([first, ...others.map((v) => v * times)], FAST.draft * times);
+    const machine = new Machine(slowed, 0);
+    const timed = timedOn(machine, FAST, Confident);
+    machine.rounds(timed, 12);
+    assert.equal(machine.drafted.at(-1), 0);
+    [machine.costs, machine.acceptance] = [FAST, 1];
+    machine.rounds(timed, 150);
+    assert.ok(zeros(machine.drafted.slice(12 + 60)) <= 2, "plain steps that are timed");
+  });
+}
+
+for (const [truth, acceptance] of [
+  [SLOW_DRAFT, 1],
+  [STEEP, 0],
+  [FAST, 0],
+] as const) {
+  test(`a draft that does not pay is tried in 1.5 % of the rounds: ${truth.draft}, ${acceptance}`, () => {
+    const machine = new Machine(truth, acceptance);
+    machine.rounds(timedOn(machine, FAST, Confident), 1000);
+    assert.ok(zeros(machine.drafted.slice(10)) >= 0.985 * 990);
+  });
+}
 
 for (const guess of [FAST, STEEP]) {
   for (const truth of [FAST, STEEP]) {

@@ -43,8 +43,8 @@ export class Fixed implements RivalController {
 }
 
 // Of `Adaptive`; the names of its options say what they are.
-const FIRST_PAUSE = 16; // rounds before the first probe, or more, to keep probes cheaper than PROBE
-const PROBE = 0.015; // largest share of the time that probes may cost
+const FIRST_PAUSE = 16; // rounds before the first probe
+const PROBE = 0.015; // largest share of the time that later probes may cost
 const DOUBLINGS = 4; // of the pause, at most
 
 /** The prior of an acceptance rate, and how fast it is forgotten. */
@@ -62,8 +62,9 @@ export interface Prior {
  *
  * γ = 0 switches drafting off. The acceptance rate is a running mean over evaluated tokens, and starts
  * at a prior of small weight. While drafting is off, one token is drafted now and then, at growing
- * intervals, to see whether it pays again; never if it could not pay at acceptance 1 and the costs do not
- * change.
+ * intervals, to see whether it pays again: the first time soon, since a busy machine or bad luck may have
+ * ended it, and again at once where the token was accepted and so paid for itself. Never if it could not
+ * pay at acceptance 1 and the costs do not change.
  *
  * It reads no clock: where its costs do not either, the same text and pair give the same γ.
  */
@@ -76,7 +77,7 @@ export class Adaptive implements RivalController {
   readonly #source: CostSource;
   readonly #prior: readonly [accepted: number, evaluated: number];
   readonly #memory: number;
-  #failedProbes = 0; // in a row
+  #failedProbes = 1; // since drafting paid; that a text begins without it counts as one
   #idleRounds = 0; // since the last draft
 
   /** @param costs asked after each round. */
@@ -105,8 +106,9 @@ export class Adaptive implements RivalController {
 
   /** Rounds between two probes. */
   get #pause(): number {
-    const first = Math.max(FIRST_PAUSE, (this.costs.round(1) - 1) / PROBE);
-    return first * 2 ** Math.min(this.#failedProbes, DOUBLINGS);
+    if (this.#failedProbes === 0) return FIRST_PAUSE;
+    const pause = Math.max(FIRST_PAUSE, (this.costs.round(1) - 1) / PROBE);
+    return pause * 2 ** Math.min(this.#failedProbes - 1, DOUBLINGS);
   }
 
   observe(drafted: number, evaluated: number, accepted: number): void {
@@ -116,11 +118,14 @@ export class Adaptive implements RivalController {
       return;
     }
     const wasProbe = this.#idleRounds >= this.#pause;
-    this.#idleRounds = 0;
     const decay = this.#memory ** evaluated;
     this.#update(decay * this.accepted + accepted, decay * this.evaluated + evaluated);
     if (this.best > 0) this.#failedProbes = 0;
-    else if (wasProbe) this.#failedProbes++;
+    else if (wasProbe) {
+      if (accepted > 0 && this.costs.round(1) < 2) return; // it paid for itself
+      this.#failedProbes++;
+    }
+    this.#idleRounds = 0;
   }
 
   expectedSpeedup(): number {

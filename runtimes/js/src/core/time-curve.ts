@@ -3,22 +3,22 @@
 const WINDOW = 8; // measurements of a count
 const AGE = 512; // rounds after which a measurement is forgotten
 const FIRST = 2; // measurements in all before the curve is known
-const SINGLE_TIME_LIMIT = 1.25; // a single measurement is believed up to this multiple of what others suggest
+// A single measurement is believed up to this multiple of what others suggest, an older one up to this multiple
+// of the latest.
+const SPIKE = 1.25;
 
-interface Measurement {
-  readonly round: number;
-  readonly seconds: number;
-}
+type Measurement = readonly [round: number, seconds: number];
 
 /**
  * The seconds that something takes with a count of 1, 2, … of something.
  *
- * A count's time is the lower median of its latest measurements: spikes only make times longer. Counts
- * without a measurement follow the guess, scaled as the nearest measured counts are. A larger count takes
- * no less time than a smaller one. As `TimeCurve` of edgespec/costs/time_curve.py.
+ * A count's time is the lower median of its latest measurements: spikes only make times longer. What
+ * took much longer than the latest is forgotten: it was a spike, or the machine was busy. Counts without a
+ * measurement follow the guess, scaled as the nearest measured counts are. A larger count takes no less
+ * time than a smaller one. As `TimeCurve` of edgespec/costs/time_curve.py.
  */
 export class TimeCurve {
-  readonly #measured = new Map<number, Measurement[]>(); // by count, the oldest first
+  readonly #measured: Measurement[][] = []; // by count, the oldest first
 
   /** @param guess [counts] times in any unit, for counts from 1; only their ratios matter. */
   constructor(readonly guess: readonly number[]) {}
@@ -26,19 +26,19 @@ export class TimeCurve {
   /** Reports a measurement in a round; counts beyond the curve and times of 0 are ignored. */
   add(count: number, seconds: number, round: number): void {
     if (!(count >= 1 && count <= this.guess.length && seconds > 0)) return;
-    const times = [...(this.#measured.get(count) ?? []), { round, seconds }];
-    this.#measured.set(count, times.slice(-WINDOW));
+    const kept = (this.#measured[count] ?? []).filter(([, earlier]) => earlier <= SPIKE * seconds);
+    this.#measured[count] = [...kept, [round, seconds] as const].slice(-WINDOW);
   }
 
   /** [counts] the times as of a round; null while nothing, or almost nothing, is measured. */
   seconds(round: number): number[] | null {
     const recent = this.#recent(round - AGE);
-    const all = [...recent.values()].flat();
+    const all = recent.flatMap(([, ratios]) => ratios);
     if (all.length < FIRST) return null;
     const typical = lowerMedian(all);
-    const known = [...recent].map(([count, ratios]): Known => [
+    const known = recent.map(([count, ratios]): Known => [
       count,
-      ratios.length > 1 ? lowerMedian(ratios) : Math.min(ratios[0]!, SINGLE_TIME_LIMIT * typical),
+      ratios.length > 1 ? lowerMedian(ratios) : Math.min(ratios[0]!, SPIKE * typical),
     ]);
     const found = this.guess.map((guess, index) => guess * interpolated(known, index + 1));
     for (let index = found.length - 1; index > 0; index--)
@@ -46,19 +46,13 @@ export class TimeCurve {
     return found;
   }
 
-  /** Measured over guessed times of each count, in increasing order; older measurements are dropped. */
-  #recent(oldest: number): Map<number, number[]> {
-    const recent = new Map<number, number[]>();
-    for (const count of [...this.#measured.keys()].sort((a, b) => a - b)) {
-      const times = this.#measured.get(count)!.filter(({ round }) => round >= oldest);
-      this.#measured.set(count, times);
-      if (times.length > 0)
-        recent.set(
-          count,
-          times.map(({ seconds }) => seconds / this.guess[count - 1]!),
-        );
-    }
-    return recent;
+  /** Measured over guessed times of each count, in increasing order, without older measurements. */
+  #recent(oldest: number): (readonly [count: number, ratios: number[]])[] {
+    return this.#measured.flatMap((times, count) => {
+      const recent = times.filter(([round]) => round >= oldest);
+      const ratios = recent.map(([, seconds]) => seconds / this.guess[count - 1]!);
+      return ratios.length > 0 ? [[count, ratios] as const] : [];
+    });
   }
 }
 

@@ -11,8 +11,8 @@ namespace {
 constexpr double kGuess = 0.7;                 // prior acceptance rate
 constexpr double kWeight = 1.5;                // of the prior, in evaluated tokens
 constexpr double kMemory = 0.96;               // decay per evaluated token
-constexpr double kFirstPause = 16;             // rounds before the first probe, or more,
-constexpr double kProbe = 0.015;               // to keep probes cheaper than this share of the time
+constexpr double kFirstPause = 16;             // rounds before the first probe
+constexpr double kProbe = 0.015;               // largest share of the time that later probes may cost
 constexpr int64_t kDoublings = 4;              // of the pause, at most
 constexpr int64_t kRounds = int64_t{1} << 40;  // more than a text has
 
@@ -32,14 +32,15 @@ void Adaptive::observe(int64_t drafted, int64_t evaluated, int64_t accepted, int
     return;
   }
   const bool was_probe = double(idle_rounds_) >= pause();
-  idle_rounds_ = 0;
   const double decay = std::pow(kMemory, double(evaluated));
   update(decay * accepted_ + double(accepted), decay * evaluated_ + double(evaluated));
   if (best_ > 0) {
     failed_probes_ = 0;
   } else if (was_probe) {
+    if (accepted > 0 && costs_->round(1) < 2) return;  // it paid for itself
     ++failed_probes_;
   }
+  idle_rounds_ = 0;
 }
 
 void Adaptive::archive(Archive& archive) {
@@ -71,8 +72,9 @@ bool Adaptive::can_pay() const {
 }
 
 double Adaptive::pause() const {
-  const double first = std::max(kFirstPause, (costs_->round(1) - 1) / kProbe);
-  return first * std::exp2(double(std::min(failed_probes_, kDoublings)));
+  if (failed_probes_ == 0) return kFirstPause;
+  const double rounds = std::max(kFirstPause, (costs_->round(1) - 1) / kProbe);
+  return rounds * std::exp2(double(std::min(failed_probes_ - 1, kDoublings)));
 }
 
 int64_t Confident::gamma() {

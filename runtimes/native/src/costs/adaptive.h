@@ -14,8 +14,10 @@ namespace edgespec {
 //
 // γ = 0 switches drafting off. The acceptance rate is a running mean over evaluated tokens, and
 // starts at a prior of small weight, to which rounds of another drafter move it. While drafting is
-// off, one token is drafted now and then, at growing intervals, to see whether it pays again; never
-// if it could not pay at acceptance 1 and the costs do not change. It reads no clock.
+// off, one token is drafted now and then, at growing intervals, to see whether it pays again: the
+// first time soon, since a busy machine or bad luck may have ended it, and again at once where the
+// token was accepted and so paid for itself. Never if it could not pay at acceptance 1 and the
+// costs do not change. It reads no clock.
 class Adaptive : public Judged {
  public:
   // `costs`: asked after each round; must outlive it.
@@ -42,7 +44,7 @@ class Adaptive : public Judged {
   double accepted_ = 0, evaluated_ = 0;
   int64_t best_ = 0;
   double speedup_ = 1;
-  int64_t failed_probes_ = 0;  // in a row
+  int64_t failed_probes_ = 1;  // since drafting paid; that a text begins without it counts as one
   int64_t idle_rounds_ = 0;    // since the last draft
 };
 

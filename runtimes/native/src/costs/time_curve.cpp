@@ -10,8 +10,9 @@ namespace {
 constexpr size_t kWindow = 8;  // measurements of a count
 constexpr int64_t kAge = 512;  // rounds after which a measurement is forgotten
 constexpr size_t kFirst = 2;   // measurements in all before the curve is known
-// A single measurement is believed up to this multiple of what others suggest.
-constexpr double kSingleTimeLimit = 1.25;
+// A single measurement is believed up to this multiple of what others suggest, an older one up to
+// this multiple of the latest.
+constexpr double kSpike = 1.25;
 
 double lower_median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -33,6 +34,7 @@ double interpolated(const std::map<int64_t, double>& known, int64_t count) {
 void TimeCurve::add(int64_t count, double seconds, int64_t round) {
   if (!(1 <= count && count <= std::ssize(guess_) && seconds > 0)) return;
   std::deque<Measured>& times = measured_[count];
+  std::erase_if(times, [=](const Measured& time) { return time.seconds > kSpike * seconds; });
   times.push_back({round, seconds});
   if (times.size() > kWindow) times.pop_front();
 }
@@ -47,7 +49,7 @@ std::optional<std::vector<double>> TimeCurve::seconds(int64_t round) {
   std::map<int64_t, double> known;
   for (const auto& [count, ratios] : ratios_by_count) {
     known[count] =
-        ratios.size() > 1 ? lower_median(ratios) : std::min(ratios[0], kSingleTimeLimit * typical);
+        ratios.size() > 1 ? lower_median(ratios) : std::min(ratios[0], kSpike * typical);
   }
   std::vector<double> found;
   for (int64_t count = 1; count <= std::ssize(guess_); ++count) {

@@ -12,6 +12,7 @@ namespace edgespec {
 // The seconds that something takes with a count of 1, 2, … of something.
 //
 // A count's time is the lower median of its latest measurements: spikes only make times longer.
+// What took much longer than the latest is forgotten: it was a spike, or the machine was busy.
 // Counts without a measurement follow the guess, scaled as the nearest measured counts are. A
 // larger count takes no less time than a smaller one.
 class TimeCurve {
