@@ -17,7 +17,7 @@ import onnx_ir
 from safetensors.numpy import save_file
 
 from edgespec_distill.models.untrained_draft import GGUF_ENTRIES
-from edgespec_distill.plan import Plan, has_known_layers
+from edgespec_distill.plan import is_known_llama
 from edgespec_export.checkpoint.checkpoint import Checkpoint, open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
 from edgespec_export.families.decoder_only import DecoderOnly
@@ -61,8 +61,7 @@ def main() -> None:
     arguments = parser.parse_args()
     checkpoint = open_checkpoint(resolve(arguments.target))
     family = fitted(checkpoint)
-    plan = Plan(layers=1, eagle=True)
-    if not (isinstance(family, DecoderOnly) and has_known_layers(plan, family)):
+    if not is_known_llama(family):
         raise SystemExit(f"{checkpoint.label} is not like a Llama; edgespec distill may train it")
     config = {key: value for key, value in checkpoint.config.items() if key not in GGUF_ENTRIES}
     config |= {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from edgespec.artifact.graph_io import MAX_ROWS
 from edgespec.errors import UsageError
@@ -23,6 +24,7 @@ __all__ = [
     "check_answers",
     "check_plan",
     "has_known_layers",
+    "is_known_llama",
     "plan_for",
 ]
 
@@ -216,11 +218,16 @@ def plan_for(plan: Plan, family: Family) -> Plan:
     return dataclasses.replace(plan, encoder_layers=_encoder_layers(plan, family.encoder_layers))
 
 
+def is_known_llama(family: Family) -> TypeGuard[Llama]:
+    """Whether the training computes the layers of such a target as a Llama's; families derived from
+    it compute something else."""
+    return type(family) is Llama and family.widest_window is None
+
+
 def has_known_layers(plan: Plan, family: Family) -> bool:
-    """Whether the training computes the layers of such a target; families derived from these two
-    compute something else, and the states of a T5 come from its export alone."""
-    kinds = (Llama,) if plan.uses_target_states else (Llama, T5)
-    return type(family) in kinds and family.widest_window is None
+    """Whether the training computes the layers of such a target; the states of a T5 come from its
+    export alone."""
+    return is_known_llama(family) or (type(family) is T5 and not plan.uses_target_states)
 
 
 def _shows(family: Family) -> bool:
@@ -241,7 +248,7 @@ def _check_readable(plan: Plan, family: Family) -> None:
             f"{_what_is(family)}; {_kind(plan)} needs a T5-like target, or a decoder-only one with "
             f"attention in all layers and an RMS norm before its head: leave {option} out"
         )
-    if plan.target_format == ORIGINAL and not has_known_layers(plan, family):
+    if plan.target_format == ORIGINAL and not is_known_llama(family):
         raise UsageError(
             f"{_what_is(family)}, whose states only its export computes here; leave "
             f"target_format {ORIGINAL!r} out"

@@ -27,7 +27,7 @@ from edgespec_distill.models.untrained_draft import (
     spread_layers,
     writes_residual,
 )
-from edgespec_distill.plan import Plan, has_known_layers
+from edgespec_distill.plan import Plan, is_known_llama
 from edgespec_export.checkpoint.checkpoint import Checkpoint
 from edgespec_export.components.norms.norm import RmsNorm
 from edgespec_export.families import Family
@@ -56,7 +56,7 @@ def open_ends(checkpoint: Checkpoint, family: ReadableFamily, plan: Plan) -> Gen
     Args:
         family: that of the checkpoint, as `tensor_check.fitted` says.
     """
-    is_known = has_known_layers(plan, family)
+    is_known = is_known_llama(family)
     try:
         with torch.random.fork_rng():
             torch.manual_seed(plan.seed)
