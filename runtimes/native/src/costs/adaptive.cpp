@@ -12,7 +12,7 @@ constexpr double kGuess = 0.7;                 // prior acceptance rate
 constexpr double kWeight = 1.5;                // of the prior, in evaluated tokens
 constexpr double kMemory = 0.96;               // decay per evaluated token
 constexpr double kFirstPause = 16;             // rounds before the first probe
-constexpr double kProbe = 0.015;               // largest share of the time that later probes may cost
+constexpr double kProbe = 0.015;               // largest share of the time for later ones
 constexpr int64_t kDoublings = 4;              // of the pause, at most
 constexpr int64_t kRounds = int64_t{1} << 40;  // more than a text has
 
