@@ -48,8 +48,7 @@ std::optional<std::vector<double>> TimeCurve::seconds(int64_t round) {
   const double typical = lower_median(all);
   std::map<int64_t, double> known;
   for (const auto& [count, ratios] : ratios_by_count) {
-    known[count] =
-        ratios.size() > 1 ? lower_median(ratios) : std::min(ratios[0], kSpike * typical);
+    known[count] = ratios.size() > 1 ? lower_median(ratios) : std::min(ratios[0], kSpike * typical);
   }
   std::vector<double> found;
   for (int64_t count = 1; count <= std::ssize(guess_); ++count) {
