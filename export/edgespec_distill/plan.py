@@ -58,7 +58,7 @@ MINIMUM = {
     "outputs": 1,
     "max_new_tokens": 1,
     "positions": 1,
-    "vocabulary": 2,
+    "vocabulary": 3,  # kernels ask for the three most probable tokens
 }
 # An 8-bit export rotates the residual stream in blocks of a power of two columns.
 WIDTH_UNIT = 16

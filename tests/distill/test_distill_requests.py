@@ -62,6 +62,7 @@ def test_the_help_says_that_one_of_minutes_and_steps_is_required():
         ({"block": 3, "eagle": True}, "is eagle or has a block; leave one of them out"),
         ({"block": 1}, "block is 1; give 2 or more"),
         ({"block": 18}, "block is 18; give at most 17"),
+        ({"vocabulary": 2}, "vocabulary is 2; give 3 or more"),
     ],
 )
 def test_an_impossible_plan_is_one_line_before_the_target_is_loaded(

@@ -83,7 +83,7 @@ OVERFITTING = 0.05  # acceptance on training texts minus held-out texts that is 
 @click.option("--width", type=int, help="A multiple of 16; default: the target's and its layers.")
 @click.option(
     "--vocabulary",
-    type=click.IntRange(min=2),
+    type=click.IntRange(min=3),
     help="Keep only this many frequent tokens; default: all.",
 )
 @click.option(
