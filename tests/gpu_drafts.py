@@ -1,6 +1,7 @@
 """The programs of examples/gpu_drafts as modules, and a tiny target for them.
 
-Its matrices are on int4's grid and its tables in float16, so packing loses nothing.
+Its matrices are on int4's grid and its tables on int8's, so packing loses nothing but the last bits
+of tables, which are rotated.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 
 from eagle_checkpoints import write_target
 from edgespec_export.export_pair import export_pair
+from edgespec_export.quantization.hadamard import STREAM_BLOCK, rotated
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "gpu_drafts"
 GROUP = 32
@@ -68,7 +70,9 @@ def write_packable(folder: Path, kind: str) -> Path:
 
 def _kept(name: str, tensor: np.ndarray) -> np.ndarray:
     if "embed_tokens" in name or "lm_head" in name:
-        return tensor.astype(np.float16).astype(np.float32)
+        rows = rotated(tensor, STREAM_BLOCK)
+        step = np.abs(rows).max(1, keepdims=True) / np.float32(127)
+        return rotated(np.rint(rows / step) * step, STREAM_BLOCK)
     return tensor if tensor.ndim == 1 else on_grid(tensor)
 
 

@@ -1,9 +1,8 @@
 """Packs a target for another machine: python examples/gpu_drafts/pack.py TARGET PAIR OUT
 
 The file OUT (.safetensors) is all that the machine with the GPU needs of the target: its config,
-its matrices in 4 bits as PAIR has them, and its table in float16. The draft learns from the weights
-that will run. Only activations differ, which int4 rounds to 8 bits and a GPU does not, and the
-table, which the export has in int8.
+its matrices in 4 bits and its tables in 8, as PAIR has them. The draft learns from the weights that
+will run. Only activations differ, which int4 rounds to 8 bits and a GPU does not.
 """
 
 from __future__ import annotations
@@ -18,38 +17,27 @@ from safetensors.numpy import save_file
 
 from edgespec_distill.models.untrained_draft import GGUF_ENTRIES
 from edgespec_distill.plan import is_known_llama
-from edgespec_export.checkpoint.checkpoint import Checkpoint, open_checkpoint
+from edgespec_export.checkpoint.checkpoint import open_checkpoint
 from edgespec_export.checkpoint.sources import resolve
-from edgespec_export.families.decoder_only import DecoderOnly
 from edgespec_export.families.tensor_check import fitted
 
 GRAPH = Path("target", "int4", "decoder.onnx")  # in a pair
 
 
 def exported_weights(graph: Path) -> dict[str, np.ndarray]:
-    """The tensors of an exported int4 target by their names there, without its tables.
+    """The tensors of an exported int4 target by their names there.
 
     Matrices are named by what is one below the other, as "a.weight+b.weight.int4": uint8
     [out, groups, 16], two codes in a byte, with ".scale" and ".minimum" float16 [out, groups].
-    Norms and biases are float32.
+    Embedding and head are "a.weight.int8", int8 [vocabulary, width], with "a.weight.scale" float32
+    [vocabulary]. Norms and biases are float32.
     """
     stored = onnx_ir.load(graph).graph.initializers
     values = {name: value.const_value for name, value in stored.items()}
     return {
         name: value.numpy()
         for name, value in values.items()
-        if value is not None and name.startswith("model.") and "embed_tokens" not in name
-    }
-
-
-def tables(checkpoint: Checkpoint, family: DecoderOnly) -> dict[str, np.ndarray]:
-    """Embedding and, if it is another matrix, head: float16 [vocabulary, width]."""
-    weights = family.view(checkpoint.weights)
-    names = {"model.embed_tokens.weight": family.table, "lm_head.weight": family.head}
-    return {
-        name: np.asarray(weights.read(stored)).astype(np.float16)
-        for name, stored in names.items()
-        if not (name == "lm_head.weight" and family.tied_head)
+        if value is not None and name.startswith(("model.", "lm_head."))
     }
 
 
@@ -69,7 +57,7 @@ def main() -> None:
         "pad_token_id": None,
         "tie_word_embeddings": family.tied_head,
     }
-    tensors = exported_weights(arguments.pair / GRAPH) | tables(checkpoint, family)
+    tensors = exported_weights(arguments.pair / GRAPH)
     save_file(tensors, arguments.out, metadata={"config": json.dumps(config)})
     print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.0f} MB")
 

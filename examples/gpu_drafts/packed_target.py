@@ -11,6 +11,8 @@ from safetensors import safe_open
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from edgespec_export.quantization.hadamard import STREAM_BLOCK, block_size, hadamard
+
 
 def open_target(file: Path, device: str, dtype: torch.dtype) -> Any:
     """The model with the weights that the int4 export has, rounded to `dtype`.
@@ -29,7 +31,7 @@ def open_target(file: Path, device: str, dtype: torch.dtype) -> Any:
             parameter.requires_grad_(requires_grad=False)
         for name in packed.keys():  # noqa: SIM118 (it is no dictionary)
             if not name.endswith((".scale", ".minimum")):
-                stacked = name.removesuffix(".int4").split("+")
+                stacked = name.removesuffix(".int4").removesuffix(".int8").split("+")
                 rows = [len(empty[one]) for one in stacked]
                 parts = torch.split(values_of(packed, name), rows)
                 for one, part in zip(stacked, parts, strict=True):
@@ -40,12 +42,19 @@ def open_target(file: Path, device: str, dtype: torch.dtype) -> Any:
 
 
 def values_of(packed: Any, name: str) -> Tensor:
-    """A tensor in float32: code · scale + minimum, if it is in 4 bits.
+    """A tensor in float32: code · scale + minimum in 4 bits, code · scale in 8, or as it is.
+
+    What is in 8 bits is rotated in the export (decision 10), and rotated back here.
 
     Args:
         packed: an open safetensors file; see pack.py for its tensors.
     """
     stored: Tensor = packed.get_tensor(name)
+    if name.endswith(".int8"):
+        scale: Tensor = packed.get_tensor(f"{name.removesuffix('.int8')}.scale")
+        size = block_size(stored.shape[1], STREAM_BLOCK)
+        blocks = (stored * scale[:, None]).view(-1, size)
+        return (blocks @ torch.from_numpy(hadamard(size)).to(blocks)).view(stored.shape)
     if not name.endswith(".int4"):
         return stored.float()
     scale, minimum = (

@@ -1,4 +1,4 @@
-"""Prompts as token ids: python examples/gpu_drafts/prompts.py TARGET OUT.json FILE...
+"""Prompts as token ids: python examples/gpu_drafts/prompts.py TARGET OUT.npz FILE...
 
 Each FILE has a prompt on each line (.jsonl: a JSON string). OUT also has prompts to judge the
 draft by, with their kinds, and the tokens around a user's message, so that the target can write
@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+
+from token_files import Prompts
 
 from edgespec.artifact.chat_format import user_message
 from edgespec.chat.chat_writer import ChatWriter
@@ -53,14 +55,8 @@ def main() -> None:
     read = (read_prompts(file, checkpoint, chat=True, own=0) for file in arguments.files)
     distinct = dict.fromkeys(tuple(prompt) for file in read for prompt in file)
     prompts = [p for p in distinct if p not in known and len(p) <= MOST_TOKENS]
-    before, after = around_a_message(checkpoint)
-    found = {
-        "prompts": prompts,
-        "judges": [{"kind": k, "prompt": p} for k, p in zip(kinds, judged, strict=True)],
-        "before_message": before,
-        "after_message": after,
-    }
-    arguments.out.write_text(json.dumps(found, separators=(",", ":")), encoding="utf-8")
+    judging = list(zip(kinds, map(list, judged), strict=True))
+    Prompts(prompts, judging, *around_a_message(checkpoint)).save(arguments.out)
     print(f"{len(prompts)} prompts of {sum(map(len, prompts)) / len(prompts):.0f} tokens")
 
 

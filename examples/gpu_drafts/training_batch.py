@@ -6,11 +6,12 @@ takes less time than to fetch them would, as one position of Qwen2.5-Coder-1.5B 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from compiled import compiled_on_gpu
 from torch import Tensor
 
 from edgespec_distill.data.draft_vocabulary import DraftVocabulary
@@ -43,7 +44,11 @@ class Batch:
 
 @torch.no_grad()
 def batch_of(
-    model: Any, texts: Sequence[Text], vocabulary: DraftVocabulary, layers: Sequence[int]
+    model: Any,
+    texts: Sequence[Text],
+    vocabulary: DraftVocabulary,
+    layers: Sequence[int],
+    temperature: float = 1.0,
 ) -> Batch:
     """What the target says of some texts.
 
@@ -51,6 +56,7 @@ def batch_of(
         model: the target.
         vocabulary: of the draft, on the target's device.
         layers: of the target, counted from 1, whose outputs the draft reads.
+        temperature: of the probabilities.
     """
     ids, _ = padded(input_rows(texts))
     counts = [torch.arange(len(text.output)) for text in texts]
@@ -58,15 +64,21 @@ def batch_of(
     at = torch.cat([first + count for first, count in zip(firsts, counts, strict=True)])
     tokens = torch.tensor([token for text in texts for token in text.output])
     ids, at, since, tokens = (x.to(model.device) for x in (ids, at, torch.cat(counts), tokens))
-    hidden, features = llama.hidden_states(model, ids, feature_layers=layers)
-    p = probabilities(model, hidden.flatten(0, 1).index_select(0, at), vocabulary.outputs)
+    hidden, features = llama.hidden_states(model, ids, feature_layers=layers, through=_through)
+    rows = hidden.flatten(0, 1).index_select(0, at) / temperature
+    p = probabilities(model.lm_head, rows, vocabulary.outputs)
     return Batch(vocabulary.inputs[ids], features, at, since, tokens, p)
 
 
-def probabilities(model: Any, hidden: Tensor, tokens: Tensor) -> Tensor:
+def probabilities(head: Callable[[Tensor], Tensor], rows: Tensor, tokens: Tensor) -> Tensor:
     """[n, tokens] of the target for some of its tokens, from its last states [n, width]."""
-    parts = []
-    for part in torch.split(hidden, ROWS):
-        logits = model.lm_head(part).float()
-        parts.append((logits[:, tokens] - logits.logsumexp(1, keepdim=True)).exp())
-    return torch.cat(parts)
+    return torch.cat([_shares(head(part), tokens) for part in torch.split(rows, ROWS)])
+
+
+_through = compiled_on_gpu(llama.through_layer)
+
+
+@compiled_on_gpu
+def _shares(logits: Tensor, tokens: Tensor) -> Tensor:
+    logits = logits.float()
+    return (logits[:, tokens] - logits.logsumexp(1, keepdim=True)).exp()
