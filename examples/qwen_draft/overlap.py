@@ -19,22 +19,23 @@ class Benchmarks:
 
     def __init__(self) -> None:
         prompts = [
-            _squeezed(one["prompt"])
+            squeezed(one["prompt"])
             for file in sorted(BENCHMARKS.glob("*.json"))
             for one in json.loads(file.read_text(encoding="utf-8"))
         ]
-        self._passages = {passage for prompt in prompts for passage in _passages(prompt)}
+        self._passages = {passage for prompt in prompts for passage in passages(prompt)}
 
     def shared(self, prompt: str) -> str:
         """The first passage of a prompt that a benchmark has too, or nothing."""
-        return next((one for one in _passages(_squeezed(prompt)) if one in self._passages), "")
+        return next((one for one in passages(squeezed(prompt)) if one in self._passages), "")
 
 
-def _squeezed(text: str) -> str:
+def squeezed(text: str) -> str:
+    """In small letters, with one space between words."""
     return " ".join(text.split()).lower()
 
 
-def _passages(text: str) -> list[str]:
+def passages(text: str) -> list[str]:
     """Every one of LENGTH characters; the whole text if it is shorter."""
     return [text[at : at + LENGTH] for at in range(max(1, len(text) - LENGTH + 1))]
 

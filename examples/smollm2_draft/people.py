@@ -118,7 +118,7 @@ class Maker:
         self._code = (HERE / "code.txt").read_text(encoding="utf-8").splitlines()
 
     def make(self, pattern: str, given: Mapping[str, str] | None = None) -> str:
-        r"""A filled pattern, on one line but for what stands as \n in it.
+        r"""A filled pattern, on one line but for what stands as \n in it; \t are four spaces.
 
         given: texts by slot, which are put in as they are, the same one for each such slot.
         """
@@ -130,7 +130,8 @@ class Maker:
             else:
                 filled = f"\0{part}\0" if part in given else self._filled(part)
             pattern = pattern[: found.start()] + filled + pattern[found.end() :]
-        words, *rest = " ".join(pattern.split()).replace("\\n", "\n").split("\0")
+        lines = " ".join(pattern.split()).replace("\\n", "\n").replace("\\t", " " * 4)
+        words, *rest = lines.split("\0")
         slots_and_words = [given[part] if at % 2 == 0 else part for at, part in enumerate(rest)]
         return "".join([words, *slots_and_words])
 

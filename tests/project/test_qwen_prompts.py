@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import re
 import sys
-import zipfile
-import zlib
 from pathlib import Path
 
 import pytest
 
-from draft_sources import write_handbook, write_wordnet
+from draft_sources import LONG, PYTHON, SOURCES, write_packages
 
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "smollm2_draft"))
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "qwen_draft"))
@@ -33,37 +30,6 @@ from sections import PATTERNS
 from text_prompts import TextPrompts
 
 BENCHMARK = json.loads((overlap.BENCHMARKS / "six_kinds.json").read_text(encoding="utf-8"))
-SOURCES = {
-    "C": "/* Adds two numbers that are given. Slowly. */\nstatic int add(int one, char *other)\n{"
-    "\n\treturn one\n\t\t+ 1;\n}\n",
-    "C++": "// Adds two numbers that are given.\nint Sum::add(int one, const List &other) const\n"
-    "{\n//! [0]\n    return one;\n//! [0]\n}\n",
-    "Go": "// add adds two numbers that are given.\nfunc (s *Sum) add(one, other int) int {\n"
-    "\treturn one\n}\n",
-    "Java": "class Sum {\n    /**\n     * Adds {@code two} numbers that are given.\n     */\n"
-    "    @Override\n    public int add(int one, Map<A, B> other) {\n        return one;\n    }\n"
-    "}\n",
-    "JavaScript": "/**\n * Adds two numbers that are given.\n *\n * @since 1.0\n */\n"
-    "function add(one, other = 2) {\n  if (one) {\n    return one;\n  }\n}\n"
-    "each(all, function (one) {\n  more();\n});\nlet a = {\n  b,\n}\n",
-    "Rust": "impl Sum {\n    /// Adds two numbers that are given.\n    #[inline]\n"
-    "    pub fn add(one: i32, other: &mut [u8]) -> i32 {\n        one\n    }\n}\n",
-}
-PLACES = {
-    "C": "usr/src/uwsgi/core/a.c",
-    "C++": "usr/lib/x86_64-linux-gnu/qt5/examples/a/b.cpp",
-    "Go": "usr/share/go-1.19/src/a/a.go",
-    "JavaScript": "usr/share/nodejs/a/a.js",
-    "Rust": "usr/src/rustc-1.63.0/library/core/src/a.rs",
-}
-PYTHON = '''def add(one: int, other: dict[str, int] = {}) -> int:
-    """Adds two numbers that are given.
-
-    Slowly.
-    """
-    return one + 1
-'''
-LONG = "A paragraph of nine words and a full stop. " * 8
 
 
 @pytest.mark.parametrize("language", SOURCES)
@@ -215,31 +181,8 @@ def test_a_file_that_has_a_benchmark_is_refused_in_one_line(tmp_path, monkeypatc
 
 @pytest.fixture
 def root(tmp_path, monkeypatch) -> Path:
-    """The folder of unpacked packages: of each what is read, but little."""
-    for place in ("wordnet", "doc/debian-handbook/html", "dictd"):
-        (tmp_path / "usr/share" / place).mkdir(parents=True)
-    write_wordnet(tmp_path / "usr/share/wordnet")
-    write_handbook(tmp_path / "usr/share/doc/debian-handbook/html", FOLDERS)
-    for language, name in texts.HELP_FOLDERS.items():
-        page = tmp_path / "usr/share/help" / name / "gnome-help/a.page"
-        page.parent.mkdir(parents=True)
-        text = f"<page><p>In {language} <b>&lt;one&gt;</b>. {LONG}</p><p>Short.</p></page>"
-        page.write_text(text, encoding="utf-8")
-    foldoc = f"headword\n\n   <subject> A {{link}}.\n   {LONG}\n\nnext\n\n   (1999)\n"
-    (tmp_path / "usr/share/dictd/foldoc.dict.dz").write_bytes(gzip.compress(foldoc.encode()))
-    novel = ["EMMA", "", "Chapter 1", "", "She said:", f'"{LONG.rstrip()}"', ""]
-    strings = (b"\0\4\0\x09" + len(line).to_bytes(4, "big") + line.encode() for line in novel)
-    stream = b"size" + zlib.compress(b"".join(strings))
-    data = tmp_path / "usr/lib/R/site-library/janeaustenr/data/Rdata.rdb"
-    data.parent.mkdir(parents=True)
-    data.write_bytes(stream * 2)
-    for language, place in PLACES.items():
-        (tmp_path / place).parent.mkdir(parents=True)
-        (tmp_path / place).write_text(SOURCES[language], encoding="utf-8")
-    (tmp_path / make_prompts.JAVA).parent.mkdir(parents=True)
-    with zipfile.ZipFile(tmp_path / make_prompts.JAVA, "w") as sources:
-        sources.writestr("java.base/java/Sum.java", SOURCES["Java"])
-        sources.writestr("java.desktop/Other.java", SOURCES["Java"].replace("add", "other"))
+    """The folder of unpacked packages, and Python's own library in it."""
+    write_packages(tmp_path, FOLDERS, texts.HELP_FOLDERS)
     library = tmp_path / "python"
     library.mkdir()
     long = "def long():\n" + "    pass\n" * functions.MOST_LINES
