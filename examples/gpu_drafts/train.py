@@ -43,7 +43,7 @@ def read_arguments() -> argparse.Namespace:
     add("--steps", type=int, help="of training, instead of a time")
     add("--batch", type=int, default=65536, help="positions of a training step")
     add("--rate", type=float, default=1e-3, help="the highest learning rate")
-    add("--temperature", type=float, default=0.7, help="at which p and q are compared")
+    add("--temperature", type=float, default=1.0, help="at which p and q are compared")
     add("--tv", type=float, default=0.8, help="the total variation's share; the rest is KL")
     add("--vocabulary", type=int, help="the draft's tokens; as many as START has, if not given")
     add("--seed", type=int, default=0, help="of the order of the texts")

@@ -21,9 +21,9 @@ from edgespec_distill.training.optimizer import MasterWeights
 
 logger = logging.getLogger("gpu_drafts")
 
-Compare = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+Compare = Callable[[Tensor, Tensor, Tensor], Tensor]
 
-PREDICTIONS = 3  # of a round
+WEIGHTS = (1.0, 0.75, 0.5)  # of the losses of a round's first, second and third prediction
 REPORT_EVERY = 10.0  # seconds
 
 
@@ -36,7 +36,7 @@ class Objective:
         most_tv: the total variation's share of the loss in the second half.
     """
 
-    temperature: float = 0.7
+    temperature: float = 1.0
     most_tv: float = 0.8
 
     def tv_share(self, done: float) -> float:
@@ -45,8 +45,8 @@ class Objective:
         return self.most_tv * min(1.0, max(0.0, (done - 0.2) / 0.3))
 
 
-def losses(p: Tensor, q_logits: Tensor, tv: Tensor) -> tuple[Tensor, Tensor]:
-    """(1 - tv) · forward KL + tv · total variation of each row, and Σ min(p, q): [n] each.
+def losses(p: Tensor, q_logits: Tensor, tv: Tensor) -> Tensor:
+    """(1 - tv) · forward KL + tv · total variation of each row, [n].
 
     The KL lacks the entropy of p, which has no gradient. That of edgespec_distill is over the 64
     most probable tokens, which are stored; here p is whole.
@@ -60,7 +60,7 @@ def losses(p: Tensor, q_logits: Tensor, tv: Tensor) -> tuple[Tensor, Tensor]:
     log_sum = q_logits.logsumexp(1)
     kl = p.sum(1) * log_sum - (p * q_logits).sum(1)
     shared = torch.minimum(p, (q_logits - log_sum[:, None]).exp()).sum(1)
-    return (1 - tv) * kl + tv * (1 - shared), shared.detach()
+    return (1 - tv) * kl + tv * (1 - shared)
 
 
 def rate_at(peak: float, steps: int, done: float) -> float:
@@ -71,27 +71,22 @@ def rate_at(peak: float, steps: int, done: float) -> float:
 def round_loss(
     draft: Eagle, batch: Batch, tv: Tensor, temperature: float, compare: Compare = losses
 ) -> Tensor:
-    """The sum of the mean losses of a round's predictions.
+    """The weighted sum of the mean losses of a round's predictions.
 
-    A prediction counts as often as a round reaches it: as the predictions that led to it are
-    accepted, Σ min(p, q) of each. No round has an n-th prediction before an output's n-th token.
-
-    Every prediction is computed at all positions. To index by a mask instead, `hidden[mask]`, would
-    wait for the GPU and copy p; its gradient would be added up in the order of a sort.
+    Every prediction is computed at all positions, and those that no round reaches (the n-th before
+    an output's n-th token) have no weight. To index by a mask instead, `hidden[mask]`, would wait
+    for the GPU and copy p; its gradient would be added up in the order of a sort.
 
     Args:
         batch: with the target's probabilities at the temperature.
     """
     total = torch.zeros((), device=batch.p.device)
     predictions = hidden_states(draft, batch.ids, batch.features)
-    reached = torch.ones_like(batch.p[:, 0])
-    for skipped, hidden in zip(range(PREDICTIONS), predictions, strict=False):
+    for skipped, (weight, hidden) in enumerate(zip(WEIGHTS, predictions, strict=False)):
         rows = hidden.flatten(0, 1).index_select(0, batch.at) / temperature
-        found, shared = compare(batch.p, functional.linear(rows, draft.lm_head.weight), tv)
-        possible = (batch.since >= skipped).float()
-        reached = reached * possible
-        total = total + (found * reached).sum() / possible.sum().clamp(min=1)
-        reached = (reached * shared).roll(1)  # the next prediction is one position further
+        found = compare(batch.p, functional.linear(rows, draft.lm_head.weight), tv)
+        counts = (batch.since >= skipped).float()
+        total = total + weight * (found * counts).sum() / counts.sum().clamp(min=1)
     return total
 
 

@@ -64,7 +64,7 @@ def batch_of(
     at = torch.cat([first + count for first, count in zip(firsts, counts, strict=True)])
     tokens = torch.tensor([token for text in texts for token in text.output])
     ids, at, since, tokens = (x.to(model.device) for x in (ids, at, torch.cat(counts), tokens))
-    hidden, features = llama.hidden_states(model, ids, feature_layers=layers, through=_through)
+    hidden, features = llama.hidden_states(model, ids, feature_layers=layers)
     rows = hidden.flatten(0, 1).index_select(0, at) / temperature
     p = probabilities(model.lm_head, rows, vocabulary.outputs)
     return Batch(vocabulary.inputs[ids], features, at, since, tokens, p)
@@ -73,9 +73,6 @@ def batch_of(
 def probabilities(head: Callable[[Tensor], Tensor], rows: Tensor, tokens: Tensor) -> Tensor:
     """[n, tokens] of the target for some of its tokens, from its last states [n, width]."""
     return torch.cat([_shares(head(part), tokens) for part in torch.split(rows, ROWS)])
-
-
-_through = compiled_on_gpu(llama.through_layer)
 
 
 @compiled_on_gpu

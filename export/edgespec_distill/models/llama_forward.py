@@ -29,7 +29,6 @@ __all__ = [
 
 Angles = tuple[Tensor, Tensor]
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
-ThroughLayer = Callable[[Any, Tensor, Angles, Attention], Tensor]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ def hidden_states(
     first: Tensor | None = None,
     cache: Cache | None = None,
     feature_layers: Sequence[int] = (),
-    through: ThroughLayer | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Hidden states [rows, m, width] after each of the tokens [rows, m], and features.
 
@@ -72,9 +70,7 @@ def hidden_states(
         cache: keys and values are written there, and read if `first` is given; None: neither.
         feature_layers: layers, counted from 1, whose outputs are the second result,
             [rows, m, layers · width].
-        through: `through_layer`, or what it was compiled to.
     """
-    through = through or through_layer
     positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
     if first is not None:
         positions = positions + first[:, None]
@@ -91,7 +87,7 @@ def hidden_states(
                 cache=layer_cache,
                 positions=positions,
             )
-        x = through(layer, x, angles, attention)
+        x = through_layer(layer, x, angles, attention)
         if depth + 1 in feature_layers:
             features.append(x)
     return rms_norm(stack.norm, x), torch.cat(features, -1)
