@@ -1,5 +1,5 @@
-"""Functions that the GPU computes in one pass over memory, where the processor needs one for each
-operation."""
+"""Functions that are compiled for a GPU: one pass over the memory of all rows, where each operation
+would take one of its own."""
 
 from __future__ import annotations
 

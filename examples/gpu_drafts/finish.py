@@ -11,6 +11,8 @@ import json
 import shutil
 from pathlib import Path
 
+from program import run
+
 from edgespec.artifact.manifest import VOCABULARY
 from edgespec.version import VERSION
 from edgespec_distill.card import RECORD
@@ -40,11 +42,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("start", "trained", "out"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--force", action="store_true", help="replace a draft that is there")
     arguments = parser.parse_args()
     start, trained = arguments.start, arguments.trained
     text = json.dumps(record(start, trained), indent=2) + "\n"
     recipe = f"{start} trained further: {trained}"
-    with staged(arguments.out, replace=False, recipe=recipe, mark=RECORD, what="a draft") as aside:
+    force = arguments.force
+    with staged(arguments.out, replace=force, recipe=recipe, mark=RECORD, what="a draft") as aside:
         shutil.copytree(trained, aside, ignore=shutil.ignore_patterns(FIGURES), dirs_exist_ok=True)
         if (start / TOKENIZER).exists():  # a draft with its target's tables has none
             shutil.copy(start / TOKENIZER, aside)
@@ -52,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir
+from program import run
 from safetensors.numpy import save_file
 
+from edgespec.artifact.atomic_file import whole_file
 from edgespec_distill.models.untrained_draft import GGUF_ENTRIES
 from edgespec_distill.plan import is_known_llama
 from edgespec_export.checkpoint.checkpoint import open_checkpoint
@@ -58,9 +60,10 @@ def main() -> None:
         "tie_word_embeddings": family.tied_head,
     }
     tensors = exported_weights(arguments.pair / GRAPH)
-    save_file(tensors, arguments.out, metadata={"config": json.dumps(config)})
+    with whole_file(arguments.out) as aside:
+        save_file(tensors, aside, metadata={"config": json.dumps(config)})
     print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.0f} MB")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,12 @@ def open_target(file: Path, device: str, dtype: torch.dtype) -> Any:
     if empty:
         raise SystemExit(f"{file} lacks {', '.join(empty)}; pack the target again")
     return model.eval()
+
+
+def digest_of(file: Path) -> str:
+    """What tells a packed target from others: SHA-256 of its file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def values_of(packed: Any, name: str) -> Tensor:

@@ -11,6 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
+from program import new_npz, run
 from token_files import Prompts
 
 from edgespec.artifact.chat_format import user_message
@@ -45,7 +46,7 @@ def around_a_message(checkpoint: Checkpoint) -> tuple[list[int], list[int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target", help="folder, GGUF file, hub id or short name")
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=new_npz)
     parser.add_argument("files", type=Path, nargs="+")
     arguments = parser.parse_args()
     checkpoint = open_checkpoint(resolve(arguments.target))
@@ -55,10 +56,14 @@ def main() -> None:
     read = (read_prompts(file, checkpoint, chat=True, own=0) for file in arguments.files)
     distinct = dict.fromkeys(tuple(prompt) for file in read for prompt in file)
     prompts = [p for p in distinct if p not in known and len(p) <= MOST_TOKENS]
+    if not prompts:
+        raise SystemExit(f"every prompt has more than {MOST_TOKENS} tokens; give shorter ones")
     judging = list(zip(kinds, map(list, judged), strict=True))
     Prompts(prompts, judging, *around_a_message(checkpoint)).save(arguments.out)
-    print(f"{len(prompts)} prompts of {sum(map(len, prompts)) / len(prompts):.0f} tokens")
+    mean = sum(map(len, prompts)) / len(prompts)
+    left_out = len(distinct) - len(prompts)
+    print(f"{len(prompts)} prompts of {mean:.0f} tokens; {left_out} left out: too long, or judging")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

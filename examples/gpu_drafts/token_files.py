@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgespec.artifact.atomic_file import whole_file
 from edgespec_distill.data.examples import Text
 
 TRAINED_ON = ""  # the kind of the texts that do not judge
@@ -32,17 +33,18 @@ class Prompts:
         rows = [
             *((TRAINED_ON, prompt) for prompt in self.trained_on),
             *self.judges,
-            ("before", self.before_message),
-            ("after", self.after_message),
         ]
         kinds, tokens = zip(*rows, strict=True)
-        np.savez_compressed(file, kinds=kinds, **_packed(tokens))
+        around = {"before": self.before_message, "after": self.after_message}
+        with whole_file(file) as aside, aside.open("wb") as out:
+            np.savez_compressed(out, kinds=kinds, **_packed(tokens), **around)
 
     @staticmethod
     def load(file: Path) -> Prompts:
-        with np.load(file) as stored:
+        """Raises SystemExit: it is no such file."""
+        with _opened(file, "before", "prompts.py") as stored:
             rows = list(zip(stored["kinds"].tolist(), _unpacked(stored), strict=True))
-        *rows, (_, before), (_, after) = rows
+            before, after = (stored[name].tolist() for name in ("before", "after"))
         return Prompts(
             [prompt for kind, prompt in rows if kind == TRAINED_ON],
             [(kind, prompt) for kind, prompt in rows if kind != TRAINED_ON],
@@ -51,25 +53,48 @@ class Prompts:
         )
 
 
-def save_texts(file: Path, kinds: dict[str, list[Text]]) -> None:
-    """Writes texts by kind; those to train on have the kind TRAINED_ON."""
+def save_texts(file: Path, target: str, kinds: dict[str, list[Text]]) -> None:
+    """Writes texts by kind; those to train on have the kind TRAINED_ON.
+
+    Args:
+        target: the digest of the target that wrote them.
+    """
     rows = [(kind, text) for kind, texts in kinds.items() for text in texts]
-    np.savez(
-        file,
-        kinds=[kind for kind, _ in rows],
-        prompt_lengths=[len(text.prompt) for _, text in rows],
-        **_packed([[*text.prompt, *text.output] for _, text in rows]),
-    )
+    with whole_file(file) as aside, aside.open("wb") as out:
+        np.savez(
+            out,
+            target=target,
+            kinds=[kind for kind, _ in rows],
+            prompt_lengths=[len(text.prompt) for _, text in rows],
+            **_packed([[*text.prompt, *text.output] for _, text in rows]),
+        )
 
 
-def load_texts(file: Path) -> dict[str, list[Text]]:
-    """Texts by kind, in the order of the file."""
+def load_texts(file: Path, target: str) -> dict[str, list[Text]]:
+    """Texts by kind, in the order of the file.
+
+    Raises:
+        SystemExit: it is no such file, or another target wrote them.
+    """
     found: dict[str, list[Text]] = {}
-    with np.load(file) as stored:
+    with _opened(file, "prompt_lengths", "write.py") as stored:
+        if stored["target"] != target:
+            raise SystemExit(f"{file} was written by another target; let this one write texts")
         columns = stored["kinds"].tolist(), stored["prompt_lengths"].tolist(), _unpacked(stored)
         for kind, prompt, tokens in zip(*columns, strict=True):
             found.setdefault(kind, []).append(Text(tokens[:prompt], tokens[prompt:]))
     return found
+
+
+def _opened(file: Path, name: str, maker: str) -> np.lib.npyio.NpzFile:
+    """A file that has an array of this name."""
+    try:
+        stored = np.load(file)
+    except (ValueError, EOFError):
+        stored = None
+    if not isinstance(stored, np.lib.npyio.NpzFile) or name not in stored:
+        raise SystemExit(f"{file} is not what {maker} writes; make it with {maker}")
+    return stored
 
 
 def _packed(lists: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:

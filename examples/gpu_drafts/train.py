@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from device import begin_log, device_and_type
 from judging import Judgement, judged
-from packed_target import open_target
+from packed_target import digest_of, open_target
+from program import begin_log, device_and_type, positive, run, share, whole
 from started_draft import started_draft
 from token_files import TRAINED_ON, load_texts
 from training import Objective, train
@@ -39,13 +39,13 @@ def read_arguments() -> argparse.Namespace:
     for name in ("target", "start", "texts", "out"):
         parser.add_argument(name, type=Path)
     add = parser.add_argument
-    add("--seconds", type=float, default=300, help="of training")
-    add("--steps", type=int, help="of training, instead of a time")
-    add("--batch", type=int, default=65536, help="positions of a training step")
-    add("--rate", type=float, default=1e-3, help="the highest learning rate")
-    add("--temperature", type=float, default=1.0, help="at which p and q are compared")
-    add("--tv", type=float, default=0.8, help="the total variation's share; the rest is KL")
-    add("--vocabulary", type=int, help="the draft's tokens; as many as START has, if not given")
+    add("--seconds", type=positive, default=300, help="of training")
+    add("--steps", type=whole(1), help="of training, instead of a time")
+    add("--batch", type=whole(1), default=65536, help="positions of a training step")
+    add("--rate", type=positive, default=1e-3, help="the highest learning rate")
+    add("--temperature", type=positive, default=1.0, help="at which p and q are compared")
+    add("--tv", type=share, default=0.8, help="the total variation's share; the rest is KL")
+    add("--vocabulary", type=whole(3), help="the draft's tokens; default: as many as START has")
     add("--seed", type=int, default=0, help="of the order of the texts")
     return parser.parse_args()
 
@@ -80,9 +80,8 @@ def judged_by_kind(judge: Judge, kinds: dict[str, list[Text]], title: str) -> di
 def main() -> None:
     arguments = read_arguments()
     begin_log()
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    kinds = load_texts(arguments.texts, digest_of(arguments.target))
     model = open_target(arguments.target, *device_and_type())
-    kinds = load_texts(arguments.texts)
     texts = kinds.pop(TRAINED_ON)
 
     outputs, table = [text.output for text in texts], model.get_input_embeddings().weight
@@ -107,15 +106,19 @@ def main() -> None:
         objective,
         arguments.seed,
     )
+    seconds = round(budget.seconds)
     after = judged_by_kind(judge, kinds, "after")
+    arguments.out.mkdir(parents=True, exist_ok=True)
     save(draft, weights, vocabulary, arguments.out)
     figures = {
         "texts": len(texts),
         "tokens": sum(map(len, outputs)),
         "seed": arguments.seed,
+        "rate": arguments.rate,
+        "positions": arguments.batch,
         "objective": asdict(objective),
         "steps": budget.steps,
-        "seconds": round(budget.seconds),
+        "seconds": seconds,
         "before": {kind: asdict(judgement) for kind, judgement in before.items()},
         "after": {kind: asdict(judgement) for kind, judgement in after.items()},
     }
@@ -123,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -21,8 +21,6 @@ from edgespec_distill.training.optimizer import MasterWeights
 
 logger = logging.getLogger("gpu_drafts")
 
-Compare = Callable[[Tensor, Tensor, Tensor], Tensor]
-
 WEIGHTS = (1.0, 0.75, 0.5)  # of the losses of a round's first, second and third prediction
 REPORT_EVERY = 10.0  # seconds
 
@@ -45,6 +43,7 @@ class Objective:
         return self.most_tv * min(1.0, max(0.0, (done - 0.2) / 0.3))
 
 
+@compiled_on_gpu
 def losses(p: Tensor, q_logits: Tensor, tv: Tensor) -> Tensor:
     """(1 - tv) · forward KL + tv · total variation of each row, [n].
 
@@ -54,7 +53,7 @@ def losses(p: Tensor, q_logits: Tensor, tv: Tensor) -> Tensor:
     Args:
         p: [n, tokens] probabilities of the target for the draft's tokens.
         q_logits: [n, tokens] of the draft.
-        tv: one number, a tensor: code is compiled for each number that is none.
+        tv: one number as a tensor; for plain numbers, each would be compiled.
     """
     q_logits = q_logits.float()
     log_sum = q_logits.logsumexp(1)
@@ -68,9 +67,7 @@ def rate_at(peak: float, steps: int, done: float) -> float:
     return peak * min(1.0, (steps + 1) / WARM_UP, (1 - done) / 0.6)
 
 
-def round_loss(
-    draft: Eagle, batch: Batch, tv: Tensor, temperature: float, compare: Compare = losses
-) -> Tensor:
+def round_loss(draft: Eagle, batch: Batch, tv: Tensor, temperature: float) -> Tensor:
     """The weighted sum of the mean losses of a round's predictions.
 
     Every prediction is computed at all positions, and those that no round reaches (the n-th before
@@ -84,7 +81,7 @@ def round_loss(
     predictions = hidden_states(draft, batch.ids, batch.features)
     for skipped, (weight, hidden) in enumerate(zip(WEIGHTS, predictions, strict=False)):
         rows = hidden.flatten(0, 1).index_select(0, batch.at) / temperature
-        found = compare(batch.p, functional.linear(rows, draft.lm_head.weight), tv)
+        found = losses(batch.p, functional.linear(rows, draft.lm_head.weight), tv)
         counts = (batch.since >= skipped).float()
         total = total + weight * (found * counts).sum() / counts.sum().clamp(min=1)
     return total
@@ -98,24 +95,24 @@ def train(
     positions: int,
     rate: float,
     objective: Objective = Objective(),
-    seed: int = 1,
+    seed: int = 0,
 ) -> dict[str, Tensor]:
     """Trains a draft until the budget is used; returns its weights in float32 by name.
 
     Args:
-        read: what the target says of some texts, at `temperature`.
+        read: what the target says of some texts, at the `temperature` that it is given.
         positions: of a step, with those that fill up short texts.
         rate: the highest learning rate.
         seed: of the order of the texts.
     """
-    optimizer, compare = MasterWeights(draft, rate=rate), compiled_on_gpu(losses)
+    optimizer = MasterWeights(draft, rate=rate)
     groups = endless_batches(texts, positions, random.Random(seed))
     heat = objective.temperature
     batch = read(next(groups), temperature=heat)
     seen, told = 0, time.monotonic()
     while (done := budget.fraction) < 1:
         tv = batch.p.new_tensor(objective.tv_share(done))
-        loss = round_loss(draft, batch, tv, heat, compare)
+        loss = round_loss(draft, batch, tv, heat)
         loss.backward()  # type: ignore[no-untyped-call]
         seen += batch.ids.numel()
         batch = read(next(groups), temperature=heat)  # before the step, which waits for the GPU

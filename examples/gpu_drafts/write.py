@@ -11,10 +11,10 @@ import logging
 import random
 from pathlib import Path
 
-from device import begin_log, device_and_type
-from packed_target import open_target
+from packed_target import digest_of, open_target
+from program import begin_log, device_and_type, new_npz, positive, run, whole
 from token_files import TRAINED_ON, Prompts, save_texts
-from writing import MOST_ROWS, greedy_texts, own_prompts, write_texts
+from writing import greedy_texts, own_prompts, write_texts
 
 HELD_OUT = 512  # prompts, an eighth of them at most
 JUDGED_TOKENS = 96
@@ -24,13 +24,13 @@ logger = logging.getLogger("gpu_drafts")
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("target", "prompts", "texts"):
+    for name in ("target", "prompts"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("texts", type=new_npz)
     add = parser.add_argument
-    add("--seconds", type=float, default=80, help="that the target writes")
-    add("--own", type=int, default=8192, help="prompts that the target begins itself")
-    add("--positions", type=int, default=1_400_000, help="of texts that are written at once")
-    add("--rows", type=int, default=MOST_ROWS, help="texts that are written at once, at most")
+    add("--seconds", type=positive, default=80, help="that the target writes")
+    add("--own", type=whole(0), default=8192, help="prompts that the target begins itself")
+    add("--positions", type=whole(1), default=1_400_000, help="of texts that are written at once")
     return parser.parse_args()
 
 
@@ -44,18 +44,20 @@ def main() -> None:
     rng.shuffle(given.trained_on)
     count = min(HELD_OUT, len(given.trained_on) // 8)
     held_out, prompts = given.trained_on[:count], given.trained_on[count:]
-    kinds = {"held out": greedy_texts(model, held_out)}
+    logger.info(f"greedy texts that judge: {len(held_out)} held out, {len(given.judges)} others")
+    kinds = {"held out": greedy_texts(model, held_out)} if held_out else {}
     names, judges = zip(*given.judges, strict=True)
     for name, text in zip(names, greedy_texts(model, judges, JUDGED_TOKENS), strict=True):
         kinds.setdefault(name, []).append(text)
     around = given.before_message, given.after_message
-    prompts += own_prompts(model, *around, arguments.own, arguments.rows)
-    kinds[TRAINED_ON] = write_texts(
-        model, prompts, arguments.seconds, arguments.positions, rng, arguments.rows
-    )
-    save_texts(arguments.texts, kinds)
-    logger.info(f"{len(kinds[TRAINED_ON])} texts to train on are in {arguments.texts}")
+    prompts += own_prompts(model, *around, arguments.own)
+    texts = write_texts(model, prompts, arguments.seconds, arguments.positions, rng)
+    if not texts:
+        raise SystemExit("every text repeats itself or has fewer than 4 tokens; give other prompts")
+    kinds[TRAINED_ON] = texts
+    save_texts(arguments.texts, digest_of(arguments.target), kinds)
+    logger.info(f"{len(texts)} texts to train on are in {arguments.texts}")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

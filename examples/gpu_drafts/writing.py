@@ -34,7 +34,6 @@ def write_texts(
     seconds: float,
     positions: int,
     rng: random.Random,
-    rows: int = MOST_ROWS,
 ) -> list[Text]:
     """Texts after prompts, until the time is over; at least of one group of prompts.
 
@@ -43,10 +42,9 @@ def write_texts(
 
     Args:
         positions: of all texts that are written at once. Their cache has to fit.
-        rows: texts that are written at once, at most.
     """
     began, texts, tokens, dropped = time.monotonic(), [], 0, 0
-    groups = list(similar_lengths(prompts, MOST_NEW, positions, rows))
+    groups = list(similar_lengths(prompts, MOST_NEW, positions, MOST_ROWS))
     rng.shuffle(groups)
     for number, group in enumerate(groups, 1):
         temperatures = rng.choices(TEMPERATURES, k=len(group))
@@ -68,19 +66,18 @@ def write_texts(
 
 
 def own_prompts(
-    model: Any, before: Sequence[int], after: Sequence[int], count: int, rows: int = MOST_ROWS
+    model: Any, before: Sequence[int], after: Sequence[int], count: int
 ) -> list[list[int]]:
     """Prompts that the target writes: it continues the header of a user's message (Magpie, Xu et
     al. 2024, arXiv 2406.08464). Those that it ends, each once: at most `count`.
 
     Args:
         before, after: the tokens around a user's message.
-        rows: prompts that are written at once, at most.
     """
     found: dict[tuple[int, ...], None] = {}
-    for begun in range(0, count, rows):
-        group = min(rows, count - begun)
-        headers, heat = [before] * group, [1.0] * group
+    for begun in range(0, count, MOST_ROWS):
+        rows = min(MOST_ROWS, count - begun)
+        headers, heat = [before] * rows, [1.0] * rows
         for output in outputs_after(model, headers, MOST_OWN, heat, OWN_FINISHED_SHARE):
             *message, last = output
             if message and last in model.config.eos_token_id and not is_dull(output):

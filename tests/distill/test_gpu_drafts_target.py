@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -13,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from edgespec_distill.data.examples import similar_lengths
 from edgespec_distill.models import llama_forward as llama
+from edgespec_export.quantization.hadamard import STREAM_BLOCK, block_size, rotated
 from gpu_drafts import module, packed, write_packable
 
 decoding, generation, packed_target, writing = map(
@@ -60,6 +62,21 @@ def test_packing_keeps_a_target_on_the_grid(folder, model):
             torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-6)
         else:
             assert torch.equal(found[name], tensor), name
+
+
+def test_tables_of_several_blocks_are_rotated_back():
+    """Rows of 96 have three blocks of 32; the tiny targets' have one."""
+    rows = np.random.default_rng(0).integers(-127, 128, (5, 96)).astype(np.int8)
+    scale = np.linspace(0.5, 1, 5, dtype=np.float32)
+
+    class Packed:
+        def get_tensor(self, name):
+            return torch.from_numpy({"a.weight.int8": rows, "a.weight.scale": scale}[name])
+
+    found = packed_target.values_of(Packed(), "a.weight.int8")
+    wanted = torch.from_numpy(rotated(rows * scale[:, None], STREAM_BLOCK))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4)
+    assert block_size(96, STREAM_BLOCK) == 32
 
 
 def test_weights_are_rounded_to_bf16_and_angles_are_not(file, model):

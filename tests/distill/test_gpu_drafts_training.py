@@ -22,11 +22,12 @@ from edgespec_distill.training.loss import forward_kl, total_variation
 from edgespec_export.export_pair import export_pair
 from gpu_drafts import module, packed, program, write_packable
 
-judging, packed_target, started, token_files, training, training_batch, writing = map(
+judging, packed_target, programs, started, token_files, training, training_batch, writing = map(
     module,
     (
         "judging",
         "packed_target",
+        "program",
         "started_draft",
         "token_files",
         "training",
@@ -171,8 +172,14 @@ def test_compiled_losses_are_the_same_for_any_number_of_rows():
     for rows in (7, 12, 5):
         p = torch.randn(rows, 40, generator=generator).softmax(1)
         q_logits = torch.randn(rows, 40, generator=generator)
-        tv = torch.tensor(0.3)
-        torch.testing.assert_close(compiled(p, q_logits, tv), training.losses(p, q_logits, tv))
+        found = []
+        for losses in (compiled, training.losses):
+            leaf = q_logits.clone().requires_grad_()
+            values = losses(p, leaf, torch.tensor(0.3))
+            values.sum().backward()
+            found += [values.detach(), leaf.grad]
+        torch.testing.assert_close(found[0], found[2])
+        torch.testing.assert_close(found[1], found[3])
 
 
 @pytest.mark.parametrize("done", [0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0])
@@ -206,6 +213,30 @@ def test_a_few_steps_lower_the_loss(file, start, texts, vocabulary, dtype):
     assert judge().agreement[0] > first.agreement[0]
     assert judge().alpha > first.alpha + 0.02
     assert all(weights[name].dtype == torch.float32 for name in weights)
+
+
+def test_a_training_is_told_its_temperature_share_and_order(model, start, texts, vocabulary):
+    """Each of them changes what is read or learnt, and a second run is the first one."""
+
+    def trained(objective, seed):
+        draft, read_at, order = started.started_draft(start, vocabulary, model), [], []
+
+        def read(group, temperature):
+            read_at.append(temperature)
+            order.append([text.output for text in group])
+            return reader(model, vocabulary, draft)(group, temperature=temperature)
+
+        budget = Budget(minutes=None, steps=4)
+        weights = training.train(draft, texts, read, budget, 100, 1e-3, objective, seed)
+        assert set(read_at) == {objective.temperature}
+        return weights["model.norm.weight"].clone(), order
+
+    usual, order = trained(training.Objective(), 0)
+    again, _ = trained(training.Objective(), 0)
+    assert torch.equal(usual, again)
+    assert not torch.equal(usual, trained(training.Objective(most_tv=0.0), 0)[0])
+    assert not torch.equal(usual, trained(training.Objective(temperature=0.5), 0)[0])
+    assert trained(training.Objective(), 1)[1] != order
 
 
 def test_a_round_is_right_as_long_as_each_of_its_predictions_is(monkeypatch):
@@ -251,8 +282,40 @@ def test_texts_are_read_as_they_were_written(tmp_path):
         token_files.TRAINED_ON: [Text([1], [2, 3]), Text([70000, 5, 6], [1])],
         "chat": [Text([7, 8], [9])],
     }
-    token_files.save_texts(tmp_path / "texts.npz", kinds)
-    assert token_files.load_texts(tmp_path / "texts.npz") == kinds
+    token_files.save_texts(tmp_path / "texts.npz", "this target", kinds)
+    assert token_files.load_texts(tmp_path / "texts.npz", "this target") == kinds
+    with pytest.raises(SystemExit, match="written by another target"):
+        token_files.load_texts(tmp_path / "texts.npz", "another")
+
+
+def test_a_file_of_another_kind_is_named_with_what_makes_the_right_one(tmp_path, prompts):
+    texts, other = tmp_path / "texts.npz", tmp_path / "other.npz"
+    token_files.save_texts(texts, "target", {"": [Text([1], [2])]})
+    other.write_text("no archive")
+    for file in (texts, other):
+        with pytest.raises(SystemExit, match=r"make it with prompts\.py"):
+            token_files.Prompts.load(file)
+    for file in (prompts, other):
+        with pytest.raises(SystemExit, match=r"make it with write\.py"):
+            token_files.load_texts(file, "target")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--temperature", 0), ("--tv", 2), ("--seconds", -1), ("--steps", 0), ("--vocabulary", 2)],
+)
+def test_numbers_out_of_range_are_refused_by_name(option, value, tmp_path, monkeypatch, capsys):
+    files = [tmp_path / name for name in ("target", "start", "texts", "out")]
+    with pytest.raises(SystemExit):
+        program("train", monkeypatch, *files, option, value)
+    assert f"argument {option}: " in capsys.readouterr().err
+
+
+def test_errors_are_one_line(tmp_path, monkeypatch):
+    files = [tmp_path / name for name in ("target", "start", "texts", "out")]
+    train = partial(program, "train", monkeypatch, *files)
+    with pytest.raises(SystemExit, match=r"^error: .*No such file.*target'$"):
+        programs.run(train)
 
 
 def test_prompts_that_judge_are_not_trained_on(folder, prompts):
@@ -274,13 +337,13 @@ def test_the_finished_folder_is_exported_and_drafts(
 ):
     written, trained, finished = (tmp_path / name for name in ("texts.npz", "trained", "finished"))
     program("write", monkeypatch, file, prompts, written, "--seconds", 0.1, "--own", 8)
-    options = ["--seconds", 1, "--batch", 400, "--vocabulary", NEW_TOKENS]
+    options = ["--steps", 2, "--batch", 400, "--vocabulary", NEW_TOKENS]
     program("train", monkeypatch, file, start, written, trained, *options)
     program("finish", monkeypatch, start, trained, finished)
     record = json.loads((finished / "distillation.json").read_text())
     assert record["plan"]["vocabulary"] == NEW_TOKENS
     assert record["plan"]["start"] == "start"
-    assert record["on_a_gpu"]["steps"] > 0
+    assert record["on_a_gpu"]["steps"] == 2
     assert record["on_a_gpu"]["after"].keys() == {"held out", "chat", "code"}
     export_pair(
         str(folder),
