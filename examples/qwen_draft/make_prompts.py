@@ -151,6 +151,14 @@ class Collected:
                 f"error: {count} prompts of a kind, but {left} not found; ask for fewer"
             )
 
+    def print(self, rng: random.Random) -> None:
+        """The prompts as JSON strings in random order, and how many were left out and why."""
+        print("left out:", dict(self.left_out), file=sys.stderr)
+        prompts = list(self.prompts)
+        rng.shuffle(prompts)
+        for prompt in prompts:
+            print(json.dumps(prompt, ensure_ascii=False))
+
     def _why_not(self, prompt: str) -> str:
         if not SHORTEST <= len(prompt) <= LONGEST:
             return "too short or too long"
@@ -171,11 +179,7 @@ def main() -> None:
         collected.add(make, wanted)
         mean = sum(map(len, list(collected.prompts)[-wanted:])) / wanted
         print(f"{kind:12} {wanted:6} prompts, mean {mean:4.0f} characters", file=sys.stderr)
-    print("left out:", dict(collected.left_out), file=sys.stderr)
-    prompts = list(collected.prompts)
-    rng.shuffle(prompts)
-    for prompt in prompts:
-        print(json.dumps(prompt, ensure_ascii=False))
+    collected.print(rng)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ benchmarks/prompts and nothing of this project's documentation is in them.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from collections.abc import Callable
@@ -194,11 +193,7 @@ def main() -> None:
         collected.add(make, wanted)
         tokens = sum(map(collected.tokens, list(collected.prompts)[-wanted:]))
         print(f"{kind:12} {wanted:6} prompts of {tokens:9} tokens", file=sys.stderr)
-    print("left out:", dict(collected.left_out), file=sys.stderr)
-    prompts = list(collected.prompts)
-    rng.shuffle(prompts)
-    for prompt in prompts:
-        print(json.dumps(prompt, ensure_ascii=False))
+    collected.print(rng)
 
 
 if __name__ == "__main__":
