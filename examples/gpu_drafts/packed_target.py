@@ -12,7 +12,7 @@ from safetensors import safe_open
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from edgespec_export.quantization.hadamard import STREAM_BLOCK, block_size, hadamard
+from edgespec_export.quantization.hadamard import STREAM_BLOCK, rotated
 
 
 def open_target(file: Path, device: str, dtype: torch.dtype) -> Any:
@@ -59,9 +59,8 @@ def values_of(packed: Any, name: str) -> Tensor:
     stored: Tensor = packed.get_tensor(name)
     if name.endswith(".int8"):
         scale: Tensor = packed.get_tensor(f"{name.removesuffix('.int8')}.scale")
-        size = block_size(stored.shape[1], STREAM_BLOCK)
-        blocks = (stored * scale[:, None]).view(-1, size)
-        return (blocks @ torch.from_numpy(hadamard(size)).to(blocks)).view(stored.shape)
+        rows = (stored * scale[:, None]).cpu().numpy()
+        return torch.from_numpy(rotated(rows, STREAM_BLOCK))
     if not name.endswith(".int4"):
         return stored.float()
     scale, minimum = (
